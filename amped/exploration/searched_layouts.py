@@ -160,7 +160,10 @@ class Layouts:
 
     def _are_alike(self) -> bool:
         """Whether all layers are alike and the user gives no layout; stages that divide the layers then need no layout."""
-        is_open = not {*PATTERNS, LINEAR_KIND} & self.case.sources.choices.keys() and not self.given.keys() & {LAYOUT, *ENDS}
+        is_open = not {*PATTERNS, LINEAR_KIND} & self.case.sources.choices.keys() and not self.given.keys() & {
+            LAYOUT,
+            *ENDS,
+        }
         return self.case.experts == 1 and "layers" in self.given and is_open
 
     def _is_wanted(self, laid: Sources) -> bool:

@@ -117,7 +117,8 @@ def family(model_type: str) -> Mapping[str, Any]:
         return row
     base = family(row["like"])
     merged = {
-        name: {**base.get(name, {}), **row.get(name, {})} for name in ("facts", "keys", "ignored", "layers", "words")
+        name: {**base.get(name, {}), **row.get(name, {})}
+        for name in ("facts", "keys", "ignored", "layers", "words", "vectors")
     }
     lists = {name: [*base.get(name, ()), *row.get(name, ())] for name in ("unsupported", "parts")}
     return {**base, **row, **merged, **lists}

@@ -19,6 +19,9 @@ from amped.interop.sizes import INTO, sum_of
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
 FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "absent_feedforward": False}
 
+# No network has as many layers.
+MOST_LAYERS = 100_000
+
 
 @lru_cache(maxsize=1)
 def rows() -> dict[str, dict[str, Any]]:
@@ -58,10 +61,31 @@ def as_blocks(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str,
     }  # fmt: skip
 
 
+def as_pairs(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys of a file whose layers are each two, with a mixture beside them (LongCat-Flash): twice as many layers.
+
+    The first layer of a pair has the mixture; its own feed-forward network is then like a shared expert of it. Source: arXiv
+    2509.01322, section 2.2 (shortcut-connected mixtures).
+    """
+    number = raw.get("num_layers")
+    if (
+        not family.get("shortcut")
+        or not isinstance(number, int)
+        or isinstance(number, bool)
+        or not 0 < number < MOST_LAYERS
+    ):
+        return raw
+    kinds = {
+        "mlp_layer_types": ["sparse", "dense"] * number,
+        "shared_expert_intermediate_size": raw.get("ffn_hidden_size"),
+    }
+    return {**raw, "num_layers": 2 * number, **kinds}
+
+
 def as_plain(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a file without its inner sections: those that describe the same layers are merged into it.
 
-    A list of equal widths becomes one width, and single blocks are joined to layers.
+    A list of equal widths becomes one width, single blocks are joined to layers, and pairs are cut into layers.
     """
     merged = dict(raw)
     for key in family.get("merged", ()):
@@ -71,7 +95,7 @@ def as_plain(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, 
     widths = merged.get("intermediate_size")
     if isinstance(widths, list) and widths and all(width == widths[0] for width in widths):
         merged["intermediate_size"] = widths[0]
-    return as_blocks(merged, family)
+    return as_pairs(as_blocks(merged, family), family)
 
 
 def report_layers(reading: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str) -> None:

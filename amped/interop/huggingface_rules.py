@@ -12,7 +12,8 @@ from typing import Any
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layout_text import as_pattern
 from amped.interop.huggingface_parts import mixtures, report_layers, report_part, report_parts
-from amped.interop.records import Reading, whole
+from amped.interop.records import Reading, ReportLine, whole
+from amped.interop.sizes import sum_of
 
 Reader = Callable[[Reading], dict[str, Any]]
 LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
@@ -56,6 +57,14 @@ def read_latent_attention(reading: Reading) -> dict[str, Any]:
         "query_latent_dimension": reading.values.get("query_latent_dimension") or 0,
         "key_value_heads": reading.values["attention_heads"],
     }  # fmt: skip
+
+
+def read_indexers(reading: Reading) -> dict[str, Any]:
+    """Reads how many layers have an indexer of their own; empty if all have, or if the network has none."""
+    kinds = reading.words("indexer_types", "number_of_indexer_layers")
+    if not kinds or "indexer_heads" not in reading.values:
+        return {}
+    return {"number_of_indexer_layers": kinds[: int(reading.values["layers"])].count("full")}
 
 
 def report_value_heads(reading: Reading) -> dict[str, Any]:
@@ -286,7 +295,21 @@ def read_mixture(reading: Reading) -> dict[str, Any]:
         values["mixture_layer_pattern"] = as_pattern(marks)
     if reading.values.get("shared_experts_feedforward_dimension") == 0:
         values["shared_experts_feedforward_dimension"] = None
-    return values
+    return values | _experts_without_compute(reading, int(experts))
+
+
+def _experts_without_compute(reading: Reading, experts: int) -> dict[str, Any]:
+    """Reads experts that give back their input, and how many others a token has on average; empty if there are none.
+
+    The router chooses among both kinds alike, as a bias keeps the shares near that of equal choices.
+    """
+    idle = reading.number("zero_expert_num", "zero_compute_experts") or reading.number(
+        "n_zero_experts", "zero_compute_experts"
+    )
+    if not idle:
+        return {}
+    chosen = reading.values.get("experts_per_token", 1)
+    return {"zero_compute_experts": idle, "experts_per_token": chosen * experts / (experts + idle)}
 
 
 EXPERTS = (
@@ -367,9 +390,33 @@ def read_two_stacks(reading: Reading) -> dict[str, Any]:
         reading.unsupported("is_encoder_decoder", "the file is of one of two stacks, and amped reads both")
     layers = int(reading.values["layers"])
     decoders = _first_number(reading, ("num_decoder_layers", "decoder_layers"), "cross_attention_layers") or layers
+    _report_unlike_decoder(reading)
     projection = reading.word("feed_forward_proj", "gated_mlp", "")
     gated = reading.flag("is_gated_act", "gated_mlp") or projection.startswith("gated")
     return {"layers": layers + decoders, "cross_attention_layers": decoders, "gated_mlp": gated}
+
+
+def _report_unlike_decoder(reading: Reading) -> None:
+    """Reports a decoder whose heads or feed-forward networks are not those of its encoder, as amped has one size for both."""
+    keys = {"decoder_ffn_dim": "feedforward_dimension", "decoder_attention_heads": "attention_heads",
+            "num_decoder_attention_heads": "attention_heads"}  # fmt: skip
+    for key, quantity in keys.items():
+        size, usual = reading.number(key, quantity), reading.values.get(quantity)
+        if size is not None and size != usual:
+            reading.unsupported(key, f"{size}: read as those of the encoder, {usual}")
+
+
+def read_further_parameters(reading: Reading) -> dict[str, Any]:
+    """Reads the parameters of vectors that no other quantity counts, of the whole network; empty if there are none."""
+    total = 0.0
+    for what, terms in reading.family.get("vectors", {}).items():
+        number, key = sum_of(reading, terms), f"model_type {reading.raw.get('model_type', '')}".strip()
+        if number is None:
+            reading.unsupported(key, f"{what}: the file does not say their number")
+        else:
+            reading.report.used.append(ReportLine(key, f"further_parameters: {what}"))
+            total += number
+    return {"further_parameters": int(total)} if total else {}
 
 
 def read_embedding_width(reading: Reading) -> dict[str, Any]:
@@ -379,5 +426,5 @@ def read_embedding_width(reading: Reading) -> dict[str, Any]:
 
 
 RULES: tuple[Reader, ...] = (
-    read_two_stacks, read_norms, read_heads, read_latent_attention, report_value_heads, read_feedforward, read_positions, read_windows, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width,
+    read_two_stacks, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_windows, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters,
 )  # fmt: skip

@@ -301,9 +301,47 @@ def _parsed_value(node: ast.expr) -> Any:
     raise ValueError(ast.dump(node)[:40])
 
 
+# Whether the indexer learns from the chosen keys alone: Megatron-LM's switch, and amped's word.
+INDEXER_LOSSES = {True: "chosen_keys", False: "all_keys"}
+
+
+def read_indexer(reading: Reading) -> dict[str, Any]:
+    """Reads an indexer that chooses the keys of a token (DSA); empty if the file has none.
+
+    Without a coefficient of its loss, or with 0, the indexer does not learn.
+    """
+    if reading.raw.get("experimental_attention_variant") != "dsa":
+        return {}
+    reading.get("experimental_attention_variant", "indexer_heads")
+    coefficient = reading.get("dsa_indexer_loss_coeff", "indexer_loss")
+    loss = INDEXER_LOSSES[reading.flag("dsa_indexer_use_sparse_loss", "indexer_loss")]
+    return {
+        "indexer_heads": reading.needed("dsa_indexer_n_heads", "indexer_heads"),
+        "indexer_head_dimension": reading.needed("dsa_indexer_head_dim", "indexer_head_dimension"),
+        "indexed_keys": reading.needed("dsa_indexer_topk", "indexed_keys"),
+        "indexer_loss": loss if coefficient else "none",
+    }
+
+
+def write_indexer(out: Outgoing) -> None:
+    """Writes an indexer that chooses the keys of a token; nothing if the network has none."""
+    if "indexer_heads" not in out.values:
+        return
+    loss = out["indexer_loss"]
+    out.write(
+        "an indexer chooses the keys of a token", experimental_attention_variant="dsa",
+        dsa_indexer_n_heads=out["indexer_heads"], dsa_indexer_head_dim=out["indexer_head_dimension"],
+        dsa_indexer_topk=out["indexed_keys"], dsa_indexer_loss_coeff=0.0 if loss == "none" else LOSS_COEFFICIENT,
+    )  # fmt: skip
+    if loss == "chosen_keys":
+        out.write("the indexer learns from the chosen keys", dsa_indexer_use_sparse_loss=True)
+
+
+# A usual coefficient of the indexer's loss. Source: NVIDIA Megatron-Bridge (0.001).
+LOSS_COEFFICIENT = 0.001
 LONGEST = 100_000
 RULES = {
     "heads": Rule(read_heads, write_heads), "vocabulary": Rule(read_vocabulary, write_vocabulary), "biases": Rule(read_biases, write_biases),
     "positions": Rule(read_positions, write_positions), "dropout": Rule(read_dropout, write_dropout),
-    "windows": Rule(read_windows, write_windows), "experts": Rule(read_experts, write_experts),
+    "windows": Rule(read_windows, write_windows), "indexer": Rule(read_indexer, write_indexer), "experts": Rule(read_experts, write_experts),
 }  # fmt: skip

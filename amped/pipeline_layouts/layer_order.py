@@ -118,9 +118,7 @@ def _single_blocks(choices: Mapping[str, object], numbers: Mapping[str, int]) ->
         return [LETTERS[letter] for letter in Blocks(written).letters]
     layers, blocks = numbers["layers"], list[str]()
     for place in range(layers):
-        behind = {
-            block: numbers[name] * (place + 1) / layers - blocks.count(block) for name, block in OF_COUNT.items()
-        }
+        behind = {block: numbers[name] * (place + 1) / layers - blocks.count(block) for name, block in OF_COUNT.items()}
         blocks.append(max(behind, key=behind.__getitem__))
     return blocks
 

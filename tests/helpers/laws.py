@@ -116,6 +116,8 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
        for mode, name, who in (("blockwise", "default", "owner"), ("duplicated", "mixtral-8x7b", "all"),
                                ("distributed", "default", "all"), ("layer_sharded", "mixtral-8x7b", "owner"))},
     **{name: ("default", {"optimizer": name, "weight_averages": 1}) for name in ("adam_8bit", "adafactor", "lion")},
+    **{f"keys chosen by an indexer, {loss}": ("default", DEEPSEEK | {"indexer_heads": 8, "indexer_loss": loss} | more)
+       for loss, more in (("none", {}), ("chosen_keys", {"indexed_keys": 256}), ("all_keys", {"context": 32768}))},
     "hybrid sharding": ("default", {"zero_stage": 3, "sharding_degree": 4, "pipelined_weight_sharding": True}),
     "uneven stages": ("default", {"number_of_first_stage_layers": 11, "number_of_last_stage_layers": 7,
                                   "pipeline_parallel_degree": 8}),

@@ -23,7 +23,7 @@ from amped.interop.fields import fields, table
 from amped.interop.recognition import read_file
 from amped.interop.records import Imported, Reading
 from amped.theory.language.catalogue import catalogue
-from tests.helpers.interop import default_of, drawn_estimates, same
+from tests.helpers.interop import UNREAD_WEIGHTS, default_of, drawn_estimates, same
 from tests.interop.test_huggingface import without_modules
 from tests.interop.test_not_modeled import verdict, verdict_of_config, verdict_of_refused
 
@@ -118,6 +118,7 @@ class TestTransformers:
                 found = without_modules(huggingface.read(given, kind))
                 whole = found.values.get("causal", True) and found.values.get("number_of_stacks", 1) == 1
                 parameters = self.parameters(config, causal=whole)
+                parameters = parameters and parameters - UNREAD_WEIGHTS.get(kind, 0)
                 verdicts[verdict(found, parameters) if parameters else "not made by transformers"] += 1
             except AmpedError as error:
                 parameters = self.parameters(config, causal=True)

@@ -28,6 +28,7 @@ HANDS_ON = (
     "MoE_fraction",
     "shared_expert_fraction",
     "windowed_layer_fraction",
+    "indexers_per_layer",
     "has_vocabulary",
     # parameter_counts
     "predictions_in_output_head",
@@ -49,6 +50,7 @@ HANDS_ON = (
     "linear_value_width",
     "feedforward_vector_parameters",
     "router_vector_parameters",
+    "router_width",
     "cross_attention_parameters",
     "relative_position_parameters",
     "multi_token_prediction_MoE_layers",

@@ -3,8 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import NETWORK, family, quantity, records
-from amped.theory.nouns.conditions import MULTI_LATENT
-from amped.theory.nouns.records import total
+from amped.theory.nouns.conditions import INDEXED, MULTI_LATENT
 from amped.theory.nouns.layer_kinds import (
     COUNTED,
     COUNTS,
@@ -16,6 +15,7 @@ from amped.theory.nouns.layer_kinds import (
     SPLIT_NETWORK,
     LayerKind,
 )
+from amped.theory.nouns.records import total
 
 
 @quantity("count", category=NETWORK)
@@ -35,6 +35,28 @@ def query_key_width__multi_latent(
     """
     latent = key_value_latent_dimension + rotary_head_dimension
     return np.where(absorbed_latent_attention > 0, latent, head_dimension)
+
+
+@quantity("boolean", category=NETWORK, **MULTI_LATENT, **INDEXED)
+def absorbed_latent_attention__indexed(
+    indexed_keys,
+    context,
+    head_dimension,
+    value_head_dimension,
+    key_value_latent_dimension,
+    rotary_head_dimension,
+):
+    """Whether latent attention to chosen keys reads latent vectors: if it takes fewer products than masks do.
+
+    Each token has keys of its own, so that a kernel reads them as latent vectors, which all heads share. In a short
+    sequence it is faster to compute all scores of the narrower heads, and to mask those that are not chosen.
+
+    Source: arXiv 2512.02556, section 2.1 (the mode of one latent vector for all heads, and masks for short sequences).
+    """
+    keys = np.minimum(indexed_keys, context)
+    chosen, earlier = keys - keys * (keys - 1) / (2 * context), (context + 1) / 2
+    latent_width = 2 * key_value_latent_dimension + rotary_head_dimension
+    return 1.0 * (chosen * latent_width < earlier * (head_dimension + value_head_dimension))
 
 
 @quantity("count", **MULTI_LATENT)
@@ -206,7 +228,9 @@ def layer_kinds__CHOICE(COUNTS, number_of_dense_linear_layers, layers, shared_ex
     numbers = [{name: averages[name] if name in common else 1.0 for name in row.blocks} for row in rows]
     averages = with_joint_blocks(averages, shared_expert_fraction)
     numbers = [with_joint_blocks(blocks, shared_expert_fraction) for blocks in numbers]
-    differing = [name for name in averages if is_unequal(rows, (EITHER | {SPLIT_NETWORK: (MIXTURE,)}).get(name, (name,)))]
+    differing = [
+        name for name in averages if is_unequal(rows, (EITHER | {SPLIT_NETWORK: (MIXTURE,)}).get(name, (name,)))
+    ]
     return tuple(
         LayerKind(
             row.name,
@@ -257,6 +281,21 @@ def windowed_layer_fraction(number_of_windowed_layers, layers):
     return number_of_windowed_layers / layers
 
 
+@quantity("1", **INDEXED)
+def windowed_layer_fraction__indexed():
+    """The share of the layers that read a part of the keys: all, if an indexer chooses them.
+
+    Source: arXiv 2512.02556, section 2.1. A token reads as many keys as in a window of that width.
+    """
+    return 1.0
+
+
+@quantity("1", **INDEXED)
+def indexers_per_layer(number_of_indexer_layers, layers):
+    """The number of indexers of a layer, averaged over the layers. Source: definition."""
+    return number_of_indexer_layers / layers
+
+
 @quantity("boolean")
 def has_vocabulary(vocabulary_size):
     """Whether the network has a vocabulary, and so a word embedding and an output head. Source: definition."""
@@ -279,6 +318,21 @@ def heads_are_as_wide_as_their_rotary_part(rotary_head_dimension, head_dimension
     Source: arXiv 2405.04434, section 2.1.3.
     """
     return rotary_head_dimension <= head_dimension
+
+
+@quantity("boolean", constrains="indexer_heads", **INDEXED)
+def indexers_choose_latent_vectors(indexer_heads, latent_projections):
+    """An indexer chooses keys of multi-head latent attention. Source: arXiv 2512.02556, section 2.1."""
+    return (indexer_heads == 0) | (latent_projections > 0)
+
+
+@quantity("boolean", constrains="number_of_indexer_layers", **INDEXED)
+def indexer_layers_are_layers(number_of_indexer_layers, layers, attention_window):
+    """The network has at most as many layers with an indexer as layers, and no attention window beside it.
+
+    Source: definition.
+    """
+    return (number_of_indexer_layers <= layers) & (attention_window == 0)
 
 
 @quantity("boolean", constrains="number_of_attention_layers")

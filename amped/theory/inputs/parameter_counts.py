@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
+from amped.theory.nouns.conditions import INDEXED
 from amped.theory.nouns.layer_kinds import COUNTS, PARAMETERS
 from amped.theory.nouns.parameter_classes import CLASSES
 from amped.theory.nouns.records import total
@@ -53,32 +54,52 @@ def attention_vector_parameters(
     query_key_value_bias,
     attention_output_bias,
     query_key_norm,
+    wide_query_key_norm,
+    norm_vectors,
     attention_sinks,
 ):
     """The biases and sinks of one attention of a layer, and its norms of queries and keys.
+
+    A norm has weights for the entries of one head, or, if it is wide, of all heads.
 
     Source: definition. Differs: norms of latent vectors count as matrices.
     """
     biases = query_key_value_bias * head_dimension * (attention_heads + 2 * key_value_heads)
     biases = biases + attention_output_bias * dimensionality + attention_sinks * attention_heads
-    return biases + query_key_norm * 2 * head_dimension
+    normalized_heads = np.where(wide_query_key_norm > 0, attention_heads + key_value_heads, 2)
+    return biases + query_key_norm * norm_vectors * normalized_heads * head_dimension
+
+
+@quantity("count", **INDEXED)
+def indexer_parameters__indexed(
+    dimensionality, query_latent_dimension, indexer_heads, indexer_head_dimension, indexers_per_layer
+):
+    """The parameters of the indexer of an average layer: projections, weights of heads, and a layer norm of its keys.
+
+    Source: arXiv 2512.02556, eq. 1; DeepSeek-V3.2-Exp, inference/model.py (Indexer).
+    """
+    query_source = np.where(query_latent_dimension > 0, query_latent_dimension, dimensionality)
+    queries = query_source * indexer_heads * indexer_head_dimension
+    key_and_weights = dimensionality * (indexer_head_dimension + indexer_heads)
+    return indexers_per_layer * (queries + key_and_weights + 2 * indexer_head_dimension)
 
 
 @quantity("count")
 def attention_parameters(
     attention_matrix_parameters,
     attention_vector_parameters,
+    indexer_parameters,
     dimensionality,
     attention_heads,
     head_dimension,
     relative_projection,
 ):
-    """The parameters of one attention of a layer: matrices, a projection of relative positions, biases and norms.
+    """The parameters of one attention of a layer: matrices, indexer, projection of relative positions, biases, norms.
 
     Source: definition.
     """
     positions = relative_projection * dimensionality * attention_heads * head_dimension
-    return attention_matrix_parameters + attention_vector_parameters + positions
+    return attention_matrix_parameters + attention_vector_parameters + indexer_parameters + positions
 
 
 @quantity("count")
@@ -230,15 +251,21 @@ def expert_parameters(dimensionality, expert_feedforward_dimension, gated_expert
 
 
 @quantity("count")
-def router_vector_parameters(number_of_experts, router_bias):
+def router_width(number_of_experts, zero_compute_experts):
+    """The number of experts among which a router chooses. Source: arXiv 2509.01322, section 2.1."""
+    return number_of_experts + zero_compute_experts
+
+
+@quantity("count")
+def router_vector_parameters(router_width, router_bias):
     """The biases of the router of a mixture of experts. Source: arXiv 2408.15664, section 3."""
-    return router_bias * number_of_experts
+    return router_bias * router_width
 
 
 @quantity("count")
 def router_and_shared_expert_parameters(
     dimensionality,
-    number_of_experts,
+    router_width,
     router_vector_parameters,
     shared_experts_feedforward_dimension,
     gated_mlp,
@@ -249,13 +276,16 @@ def router_and_shared_expert_parameters(
     Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2.
     """
     shared = (2 + gated_mlp) * dimensionality * shared_experts_feedforward_dimension
-    return dimensionality * (number_of_experts + shared_expert_gate) + router_vector_parameters + shared
+    return dimensionality * (router_width + shared_expert_gate) + router_vector_parameters + shared
 
 
 @quantity("count")
-def norm_parameters(norms_per_layer, norm_vectors, dimensionality):
-    """The parameters of all norms of one layer. Source: arXiv 1607.06450, section 3."""
-    return norms_per_layer * norm_vectors * dimensionality
+def norm_parameters(norms_per_layer, norm_vectors, dimensionality, further_parameters, layers):
+    """The parameters of all norms of one layer, and its share of those that no other name counts.
+
+    Source: arXiv 1607.06450, section 3.
+    """
+    return norms_per_layer * norm_vectors * dimensionality + further_parameters / layers
 
 
 @quantity("count")
@@ -267,16 +297,19 @@ def embedding_parameters(
     token_types,
     embedding_norm,
     norm_vectors,
+    number_of_stacks,
     patch_values,
 ):
     """The parameters before the first layer: word, position and segment tables, image patches, and the embedding norm.
 
-    Source: definition.
+    An encoder and a decoder share the words; each has positions and a norm of its own.
+
+    Source: definition; arXiv 1910.13461 (BART), section 2.
     """
     words = vocabulary_size * embedding_dimension
     projections = np.where(embedding_dimension != dimensionality, 2 * embedding_dimension * dimensionality, 0)
     patches = np.where(patch_values > 0, (patch_values + 2) * dimensionality, 0)
-    tables = (position_table + token_types + embedding_norm * norm_vectors) * dimensionality
+    tables = (token_types + number_of_stacks * (position_table + embedding_norm * norm_vectors)) * dimensionality
     return words + projections + patches + tables
 
 

@@ -11,8 +11,10 @@ LISTED = {"when_given": ("pipeline_layout",)}
 # The two performance models: AMPeD's closed form, and the sum of the times of operators.
 CLOSED_FORM = {"choice": "performance_model", "value": "amped"}
 BY_OPERATORS = {"choice": "performance_model", "value": "operators"}
-# Kinds of layers whose operators differ: latent vectors for keys and values, norms behind the blocks, grids of SUMMA.
+# Kinds of layers whose operators differ: latent vectors for keys and values, an indexer that chooses keys, norms behind
+# the blocks, grids of SUMMA.
 MULTI_LATENT = {"choice": "attention_kind", "value": "multi_latent"}
+INDEXED = {"when_given": ("indexer_heads",)}
 POST_NORMS = {"choice": "norm_position", "value": "post"}
 SUMMA = {"choice": "tensor_parallel_strategy", "value": "2d_summa"}
 SUMMA_SCORES = {"choice": "grid_attention", "value": "summa"}

@@ -16,7 +16,13 @@ ADAPTED = ("query_key_value_adapter_sum", "query_adapter_sum", "key_adapter_sum"
 PRODUCTS_DONE = ("query_key_value", *ADAPTED, "query_up", "key_value_up", "query_absorption", "projection_bias")
 PROJECTED = (*PRODUCTS_DONE, "query_key_norm", "rotary_positions", "rotation_sum")
 COLUMNS_GATHERED = ("grid_column_keys_and_values all_gather", *PROJECTED)
-EXCHANGED = (*COLUMNS_GATHERED, "keys_and_values all_gather", "keys_and_values send_receive", "heads all_to_all")
+EXCHANGED = (
+    *COLUMNS_GATHERED,
+    "keys_and_values all_gather",
+    "keys_and_values send_receive",
+    "heads all_to_all",
+    "key_choice",
+)
 # When the scores are there, and their sums over the rows of a grid.
 SCORED = ("attention_scores_inputs reduce", "attention_scores", "softmax_statistics all_reduce")
 # When the heads have weighted all values, and when the heads are concatenated.
@@ -41,4 +47,9 @@ NETWORKS_DONE = (
     "feedforward_down reduce_scatter",
     "feedforward_down all_reduce",
 )
-ATTENTION_DONE = ("attention_output", "linear_attention_output", "attention_output reduce_scatter", "attention_output all_reduce")
+ATTENTION_DONE = (
+    "attention_output",
+    "linear_attention_output",
+    "attention_output reduce_scatter",
+    "attention_output all_reduce",
+)

@@ -4,6 +4,7 @@ The chapter takes tokens, heads and widths on one accelerator. It hands on recor
 
     projections     queries, keys, values and the output; biases, norms and rotary positions between them
     multi_latent    projections through low-rank latent vectors (an alternative of `attention_kind`)
+    sparse_indexed  an indexer that chooses the keys of each token (an alternative if it has heads)
     scores          which share of the scores is computed: causal, within a window
     linear          layers whose tokens change a state in turn; gated_delta_net, kimi_delta_attention, mamba2: their products
     unfused         scores, softmax, dropout and weighted values in separate kernels, with all scores in memory
@@ -13,5 +14,5 @@ The share of fused attentions is a factor, so that both pages may stand in one p
 """
 
 PAGES = (
-    "scores", "projections", "multi_latent", "unfused", "fused", "linear", "gated_delta_net", "kimi_delta_attention", "mamba2",
+    "scores", "projections", "multi_latent", "sparse_indexed", "unfused", "fused", "linear", "gated_delta_net", "kimi_delta_attention", "mamba2",
 )  # fmt: skip

@@ -7,6 +7,7 @@ The backward pass is the operator with the phase `input_gradient`. The time of b
 import numpy as np
 
 from amped.theory.language.quantity import parameter, quantity, records
+from amped.theory.nouns.conditions import INDEXED
 from amped.theory.nouns.kernel_work import FUSED_BACKWARD_PRODUCTS, Traffic, Work, fused_backward_flops, streamed
 from amped.theory.nouns.places import EXCHANGED
 
@@ -31,6 +32,15 @@ def fused_attention_exists(cudnn_version, compute_capability, query_key_width, v
         is_wide = (query_key_width > width) & (query_key_width != value_width)
         missing = missing | (is_here & is_wide & (cudnn_version < np.maximum(forward, backward)))
     return 1.0 - missing
+
+
+@quantity("1", **INDEXED)
+def fused_attention_exists__indexed():
+    """Whether there is a fused attention to chosen keys: yes, for all widths.
+
+    Source: DeepSeek, FlashMLA (sparse attention); Megatron-Core, dsa.py (TileLang).
+    """
+    return 1.0
 
 
 @quantity("1")

@@ -13,8 +13,8 @@ from amped.theory.nouns.places import PROJECTION_INPUTS, VALUES_WEIGHTED
 from amped.theory.nouns.records import Gemm
 
 
-@records(**MULTI_LATENT)
-def projection_gemms__multi_latent(
+@records()
+def latent_projection_gemms(
     microbatch_tokens,
     dimensionality,
     attention_heads,
@@ -49,15 +49,26 @@ def projection_gemms__multi_latent(
 
 
 @records(**MULTI_LATENT)
+def projection_gemms__multi_latent(latent_projection_gemms, indexer_gemms):
+    """The matrix products of the projections of multi-head latent attention, and those of its indexer if it has one.
+
+    Source: arXiv 2405.04434, eq. 9–19; arXiv 2512.02556, eq. 1.
+    """
+    *projections, output = latent_projection_gemms
+    return (*projections, *indexer_gemms, output)
+
+
+@records(**MULTI_LATENT)
 def projection_operators__multi_latent(
-    projection_gemms,
+    latent_projection_gemms,
+    indexer_operators,
     linear_input_bytes,
     attentions_per_layer,
     query_latent_dimension,
     latent_projection_recomputation,
     entry_costs,
 ):
-    """The projections of multi-head latent attention, forward and backward.
+    """The projections of multi-head latent attention, forward and backward, and its indexer if it has one.
 
     Both down projections read the same input, which is kept once. With absorbed latent attention, the queries are
     multiplied with the up projection of the keys, and the outputs with the up projection of the values, head by head.
@@ -65,7 +76,7 @@ def projection_operators__multi_latent(
     Source: arXiv 2405.04434, eq. 9–19.
     """
     (cost,), calls, compressed = entry_costs, attentions_per_layer, 1.0 * (query_latent_dimension > 0)
-    query_down, query_up, key_value_down, key_value_up, query_in, value_out, _ = projection_gemms
+    query_down, query_up, key_value_down, key_value_up, query_in, value_out, _ = latent_projection_gemms
 
     def projected(gemm, after, kept=1.0):
         """The operators of a product that waits for `after`, and keeps the share `kept` of its input."""
@@ -82,6 +93,7 @@ def projection_operators__multi_latent(
         *(up[0].recomputing(latent_projection_recomputation) for up in (query_up, key_value_up)),
         *projected(query_in, ("query_up",)),
         *projected(value_out, VALUES_WEIGHTED),
+        *indexer_operators,
     )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
+from amped.theory.nouns.conditions import INDEXED
 from amped.theory.nouns.records import AttentionMask
 
 
@@ -13,6 +14,18 @@ def effective_attention_window(attention_window, document_tokens):
     Source: arXiv 2310.06825, section 2.
     """
     return np.where(attention_window > 0, np.minimum(attention_window, document_tokens), document_tokens)
+
+
+@quantity("count", **INDEXED)
+def effective_attention_window__indexed(indexed_keys, document_tokens, absorbed_latent_attention):
+    """The number of keys that a token reads, if an indexer chooses them: the chosen ones, or all of the document.
+
+    Latent attention that is not absorbed computes all scores and masks those of other keys.
+
+    Source: arXiv 2512.02556, section 2.1.
+    """
+    keys = np.where(absorbed_latent_attention > 0, indexed_keys, document_tokens)
+    return np.minimum(keys, document_tokens)
 
 
 @quantity("1")
@@ -94,6 +107,28 @@ def computed_score_fraction(
     """
     layers = (effective_attention_window, windowed_layer_fraction)
     return document_score_fraction * score_fraction(causal, document_tokens, *layers, unbalanced_sequence_split_degree)
+
+
+@quantity("1", **INDEXED)
+def all_score_fraction(causal, document_tokens, unbalanced_sequence_split_degree, document_score_fraction):
+    """The share of the pairs of tokens that an indexer scores: a token scores all earlier ones of its document.
+
+    Source: arXiv 2512.02556, eq. 1.
+    """
+    parts = unbalanced_sequence_split_degree
+    return document_score_fraction * score_fraction(causal, document_tokens, document_tokens, 0, parts)
+
+
+@quantity("1", **INDEXED)
+def indexer_loss_score_fraction(
+    causal, document_tokens, indexed_keys, unbalanced_sequence_split_degree, document_score_fraction
+):
+    """The share of the pairs of tokens for which the indexer learns: those that it chose.
+
+    Source: arXiv 2512.02556, eq. 4 (the chosen keys).
+    """
+    keys, parts = np.minimum(indexed_keys, document_tokens), unbalanced_sequence_split_degree
+    return document_score_fraction * score_fraction(causal, document_tokens, keys, 1, parts)
 
 
 @records()

@@ -49,6 +49,12 @@ def shared_expert_units_per_accelerator(shared_experts_feedforward_dimension, te
     return shared_experts_feedforward_dimension / tensor_parallel_rows
 
 
+@quantity("count")
+def experts_per_accelerator(number_of_experts, expert_parallel_degree):
+    """The number of routed experts of a layer on one accelerator. Source: arXiv 2006.16668, section 3.3."""
+    return number_of_experts / expert_parallel_degree
+
+
 @records()
 def expert_gemms(
     microbatch_tokens,
@@ -57,8 +63,8 @@ def expert_gemms(
     dimensionality,
     gated_experts,
     gated_mlp,
-    number_of_experts,
-    expert_parallel_degree,
+    router_width,
+    experts_per_accelerator,
     expert_units_per_accelerator,
     shared_expert_units_per_accelerator,
 ):
@@ -66,11 +72,11 @@ def expert_gemms(
 
     Source: arXiv 2101.03961, section 2; Megatron-Core, expert tensor parallelism.
     """
-    experts = number_of_experts / expert_parallel_degree
+    experts = experts_per_accelerator
     visits, inner = dispatched_tokens / experts, expert_units_per_accelerator
     shared = shared_expert_units_per_accelerator
     return (
-        Gemm("router", routed_tokens, number_of_experts, dimensionality),
+        Gemm("router", routed_tokens, router_width, dimensionality),
         Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, batch=experts, weights=EXPERTS),
         Gemm("experts_down", visits, dimensionality, inner, batch=experts, weights=EXPERTS),
         Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality),

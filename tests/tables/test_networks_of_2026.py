@@ -1,0 +1,105 @@
+"""Networks that people train now: names find them, and their rows say what their published configs say."""
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+
+from amped.interop.huggingface import read
+from amped.tables.table_files import MODELS
+from amped.tables.tables import Tables
+from tests.helpers.interop import UNREAD_WEIGHTS
+from tests.helpers.places import ROOT
+
+# What people type, and the row that it means.
+TYPED = {
+    "GLM-4.5": ["glm 4.5", "zai-org/GLM-4.5", "zai-org/GLM-4.5-Base", "GLM-4.5-FP8"],
+    "GLM-4.6": ["GLM 4.6", "glm-4.6", "zai-org/GLM-4.6", "GLM 4.7"],
+    "GLM-4.5 Air": ["glm-4.5-air", "GLM 4.5 Air", "zai-org/GLM-4.5-Air-Base"],
+    "GLM-4.7 Flash": ["zai-org/GLM-4.7-Flash"],
+    "MiniMax M2": ["minimax m2", "MiniMaxAI/MiniMax-M2", "MiniMax-M2.5"],
+    "Kimi K2": ["kimi k2", "moonshotai/Kimi-K2-Base", "moonshotai/Kimi-K2-Instruct-0905"],
+    "Kimi K2.5": ["kimi-k2.5", "moonshotai/Kimi-K2.5"],
+    "Mistral Large 3": ["mistral large 3", "mistralai/Mistral-Large-3-675B-Base-2512"],
+    "Mistral Small 3": ["mistralai/Mistral-Small-24B-Base-2501"],
+    "Mistral Small 4": ["mistralai/Mistral-Small-4-119B-2603"],
+    "Ministral 3 8B": ["mistralai/Ministral-3-8B-Base-2512", "ministral 3 8b"],
+    "OLMo 3 7B": ["olmo3 7b", "allenai/Olmo-3-1025-7B"],
+    "OLMo 3 32B": ["olmo3 32b", "OLMo-3-32B", "allenai/Olmo-3-1125-32B"],
+    "OLMo 2 32B": ["allenai/OLMo-2-0325-32B", "olmo2 32b"],
+    "OLMoE 1B-7B": ["allenai/OLMoE-1B-7B-0924", "olmoe 1b 7b"],
+    "Hunyuan A13B": ["hunyuan-a13b", "tencent/Hunyuan-A13B-Instruct"],
+    "Hunyuan Large": ["hunyuan large", "tencent/Tencent-Hunyuan-Large"],
+    "Ling 1T": ["ling 1t", "inclusionAI/Ling-1T", "inclusionAI/Ring-1T"],
+    "Ling flash 2.0": ["ling-flash", "inclusionAI/Ling-flash-2.0"],
+    "Ling mini 2.0": ["ling mini", "inclusionAI/Ring-mini-2.0"],
+    "Moonlight 16B-A3B": ["moonlight", "moonshotai/Moonlight-16B-A3B"],
+    "SmolLM3 3B": ["smollm3", "HuggingFaceTB/SmolLM3-3B-Base"],
+    "LongCat Flash": ["longcat-flash", "meituan-longcat/LongCat-Flash-Chat"],
+    "ERNIE 4.5 300B-A47B": ["ernie 4.5", "baidu/ERNIE-4.5-300B-A47B-PT"],
+    "Seed-OSS 36B": ["seed-oss", "ByteDance-Seed/Seed-OSS-36B-Instruct"],
+    "Granite 4.0 micro": ["ibm-granite/granite-4.0-micro"],
+    "EXAONE 4.0 32B": ["exaone 4", "LGAI-EXAONE/EXAONE-4.0-32B"],
+    "Apertus 8B": ["swiss-ai/Apertus-8B-2509"],
+    "AFM 4.5B": ["arcee-ai/AFM-4.5B-Base"],
+    "dots.llm1": ["dots1", "rednote-hilab/dots.llm1.base"],
+    "Qwen3 Coder 480B-A35B": ["Qwen/Qwen3-Coder-480B-A35B-Instruct"],
+    "Llama 4 Scout": ["llama4 scout", "meta-llama/Llama-4-Scout-17B-16E"],
+    "Gemma 3 27B": ["gemma3 27b", "google/gemma-3-27b-pt"],
+    "Phi-4": ["phi 4", "microsoft/phi-4"],
+    "gpt-oss-120b": ["gpt oss 120b", "openai/gpt-oss-120b"],
+}
+
+
+@pytest.mark.parametrize("row", TYPED)
+def test_what_people_type_finds_the_row(row: str) -> None:
+    tables = Tables()
+    assert {typed: tables.row(MODELS, typed).name for typed in TYPED[row]} == dict.fromkeys(TYPED[row], row)
+
+
+@cache
+def published() -> dict[str, dict[str, Any]]:
+    """The published config of each network, without nulls."""
+    lines = (ROOT / "tests" / "data" / "published_networks.jsonl").read_text("utf-8").splitlines()
+    configs = {(each := json.loads(line))["row"]: each["config"] for line in lines}
+    return {row: {key: value for key, value in config.items() if value is not None} for row, config in configs.items()}
+
+
+# What a config.json does not say, or says as the longest only; a row counts the shared experts together.
+OTHERWISE = {"context", "dropout", "number_of_shared_experts", "mixture_layer_pattern", "attention_kind"}
+
+
+def test_rows_say_what_published_configs_say() -> None:
+    tables, unlike = Tables(), {}
+    assert len(published()) >= 42
+    for row, config in published().items():
+        found, columns = read(config, row), tables.row(MODELS, row).columns
+        assert found.report.unsupported == [], row
+        said = {name: value for name, value in found.values.items() if name not in OTHERWISE and value}
+        differing = {name: (value, columns.get(name)) for name, value in said.items() if columns.get(name) != value}
+        unlike |= {row: differing} if differing else {}
+    assert unlike == {}
+
+
+@pytest.mark.thorough
+def test_the_classes_of_transformers_have_as_many_parameters() -> None:
+    """The model of each published config on torch's device meta. transformers has no class of Ling's, and no head of Mistral 4's."""
+    torch = pytest.importorskip("torch", reason="needs the extra torch")
+    transformers = pytest.importorskip("transformers", reason="needs transformers 5.23.0")
+    tables, counts = Tables(), {}
+    for row, config in published().items():
+        kind = config["model_type"]
+        if kind in ("bailing_moe_v2", "mistral4"):
+            continue
+        given = {key: value for key, value in config.items() if key != "model_type"}
+        made = transformers.AutoConfig.for_model(kind, **NULLS.get(row, {}), **given)
+        with torch.device("meta"):
+            parameters = transformers.AutoModelForCausalLM.from_config(made).num_parameters()
+        counts[row] = parameters - UNREAD_WEIGHTS.get(kind, 0), tables.row(MODELS, row).columns["parameters_computed"]
+    assert len(counts) >= 38
+    assert {row: pair for row, pair in counts.items() if pair[0] != pair[1]} == {}
+
+
+# Nulls that a class does not have by default.
+NULLS: dict[str, dict[str, None]] = {"Moonlight 16B-A3B": {"q_lora_rank": None}}
