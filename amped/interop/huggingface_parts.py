@@ -19,6 +19,9 @@ from amped.interop.sizes import INTO, sum_of
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
 FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "absent_feedforward": False}
 
+# Megatron's letter for a single block of each kind, and the key that they stand in.
+LETTERS_OF_BLOCKS = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "dense": "-", "moe": "E", "sparse": "E"}
+BLOCK_LETTERS = "letters of single blocks"
 # No network has as many layers.
 MOST_LAYERS = 100_000
 
@@ -42,22 +45,22 @@ def part_of(word: str, family: Mapping[str, Any]) -> str | None:
 
 
 def as_blocks(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keys of a file whose layers are single blocks (Nemotron-H), with two blocks joined to each layer.
+    """The keys of a file whose layers are single blocks (Nemotron-H), with their letters; another file as it is.
 
-    A layer is a mixing block with a feed-forward block; if there are more of one kind, the others are marked absent. Another
-    file is returned as it is.
+    The lists of kinds say which layers have a mixer, and which a feed-forward network.
     """
     letters: Mapping[str, str] = family.get("blocks", {})
     block_list = next((raw[key] for key in ("layers_block_type", "hybrid_override_pattern") if raw.get(key)), None)
     if not letters or not isinstance(block_list, str | list) or not all(isinstance(word, str) for word in block_list):
         return raw
     kinds = [letters.get(word, word) for word in block_list]
-    feedforwards = [kind for kind in kinds if kind in FEEDFORWARDS]
-    mixers = [kind for kind in kinds if kind not in FEEDFORWARDS]
-    number = max(len(mixers), len(feedforwards))
+    if not {*kinds} <= LETTERS_OF_BLOCKS.keys():
+        return raw
+    feedforwards = [kind if kind in FEEDFORWARDS else "absent_feedforward" for kind in kinds]
+    mixers = ["absent_attention" if kind in FEEDFORWARDS else kind for kind in kinds]
+    written = "".join(LETTERS_OF_BLOCKS[kind] for kind in kinds)
     return {
-        **raw, "num_hidden_layers": number, "layer_types": mixers + ["absent_attention"] * (number - len(mixers)),
-        "mlp_layer_types": feedforwards + ["absent_feedforward"] * (number - len(feedforwards)),
+        **raw, "num_hidden_layers": len(kinds), "layer_types": mixers, "mlp_layer_types": feedforwards, BLOCK_LETTERS: written,
     }  # fmt: skip
 
 
@@ -159,5 +162,6 @@ def report_part(reading: Reading, name: str, key: str, layers: float, prefix: st
 def mixtures(reading: Reading, kinds: Sequence[str]) -> list[bool]:
     """For each layer, whether it is a mixture of experts. A kind that amped does not know counts as one, and is reported."""
     usual = {kind for kind in FEEDFORWARDS if part_of(kind, reading.family) is None}
+    usual |= {"absent_feedforward"} if BLOCK_LETTERS in reading.raw else set()
     report_layers(reading, "mlp_layer_types", kinds, usual, "unknown_feedforward")
     return [FEEDFORWARDS.get(kind, True) for kind in kinds]

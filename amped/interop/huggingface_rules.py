@@ -11,7 +11,8 @@ from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layout_text import as_pattern
-from amped.interop.huggingface_parts import mixtures, report_layers, report_part, report_parts
+from amped.interop.huggingface_linear import is_linear, read_linear_attention
+from amped.interop.huggingface_parts import BLOCK_LETTERS, mixtures, report_layers, report_part, report_parts
 from amped.interop.records import Reading, ReportLine, whole
 from amped.interop.sizes import sum_of
 
@@ -153,15 +154,23 @@ def _values_of_patches(reading: Reading) -> dict[str, Any]:
     return {"context": tokens, "position_table": tokens, "patch_values": patch * patch * channels}
 
 
-def read_windows(reading: Reading) -> dict[str, Any]:
-    """Reads the width of the attention window and the number of layers with a window; empty if no layer has one.
+def read_mixers(reading: Reading) -> dict[str, Any]:
+    """Reads which layers have linear attention and which a window, with the sizes of both; empty if no layer has one.
 
     Kinds of attention that amped does not model are reported.
     """
     layers = int(reading.values["layers"])
     kinds = [reading.family.get("words", {}).get(kind, kind) for kind in _kinds_of_attention(reading, layers)]
-    report_layers(reading, "layer_types", kinds, (*FULL, *WINDOWED), "unknown_mixer")
+    linear = [kind for kind in kinds if is_linear(reading, kind)]
+    absent = ["absent_attention"] if reading.raw.get(BLOCK_LETTERS) else []
+    report_layers(reading, "layer_types", kinds, (*FULL, *WINDOWED, *linear, *absent), "unknown_mixer")
     report_parts(reading, kinds)
+    return read_linear_attention(reading, kinds) | _windows(reading, kinds)
+
+
+def _windows(reading: Reading, kinds: Sequence[str]) -> dict[str, Any]:
+    """The width of the attention window and the number of layers with a window; empty if no layer has one."""
+    layers = int(reading.values["layers"])
     widths = [reading.number(name, "attention_window") for name in WIDTHS if reading.raw.get(name) not in (None, False)]
     width = next(filter(None, widths), None)
     if not width or not reading.flag("use_sliding_window", "attention_window", True):
@@ -291,7 +300,7 @@ def read_mixture(reading: Reading) -> dict[str, Any]:
         reading.defaulted("experts_per_token", "1: config.json does not say it")
     width = reading.values.get("expert_feedforward_dimension") or reading.values["feedforward_dimension"]
     values: dict[str, Any] = {"number_of_MoE_layers": sum(marks), "expert_feedforward_dimension": width}
-    if 0 < sum(marks) < layers:
+    if 0 < sum(marks) < layers and BLOCK_LETTERS not in reading.raw:
         values["mixture_layer_pattern"] = as_pattern(marks)
     if reading.values.get("shared_experts_feedforward_dimension") == 0:
         values["shared_experts_feedforward_dimension"] = None
@@ -426,5 +435,5 @@ def read_embedding_width(reading: Reading) -> dict[str, Any]:
 
 
 RULES: tuple[Reader, ...] = (
-    read_two_stacks, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_windows, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters,
+    read_two_stacks, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_mixers, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters,
 )  # fmt: skip
