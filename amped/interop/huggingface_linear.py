@@ -12,6 +12,7 @@ from amped.interop.huggingface_parts import BLOCK_LETTERS, part_of
 from amped.interop.records import Reading
 
 LAYERS, ATTENTIONS, BLOCKS = "number_of_linear_attention_layers", "number_of_attention_layers", "single_block_pattern"
+WIDTHS = ("linear_key_head_dimension", "linear_value_head_dimension")
 COUNTS = {"M": LAYERS, "*": ATTENTIONS, "-": "number_of_dense_layers", "E": "number_of_MoE_layers"}
 
 
@@ -49,19 +50,22 @@ def read_linear_attention(reading: Reading, kinds: Sequence[str]) -> dict[str, A
 
 
 def _sizes(reading: Reading, row: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes of linear attention. A width of heads that no number gives is that of an expansion of the network's width."""
-    sizes = dict[str, int]()
+    """The sizes of linear attention. A width of heads that no key gives is that of attention, or an expansion of the
+    network's width.
+    """
+    sizes = dict[str, int](row.get("fixed", {}))
     for quantity, names in row["keys"].items():
         key = next((name for name in names if isinstance(reading.raw.get(name), int)), None)
         if key is not None:
             sizes[quantity] = reading.needed(key, quantity)
-    if "linear_value_head_dimension" not in sizes:
-        expansion = reading.number("mamba_expand", "linear_value_head_dimension") or reading.number(
-            "expand", "linear_value_head_dimension", 2
-        )
-        width = expansion * int(reading.values["dimensionality"])
-        sizes["linear_value_head_dimension"] = width // sizes.get("linear_value_heads", 1)
-    return sizes
+    widths = [name for name in WIDTHS if name not in sizes]
+    if widths and "expansions" in row:
+        named = [reading.number(name, WIDTHS[1]) for name in row["expansions"]]
+        width = next(filter(None, named), 2) * int(reading.values["dimensionality"])
+        return sizes | dict.fromkeys(widths, width // sizes.get("linear_value_heads", 1))
+    values = reading.values
+    head = values.get("head_dimension") or int(values["dimensionality"]) // int(values["attention_heads"])
+    return sizes | dict.fromkeys(widths, int(head))
 
 
 def _take_keys_without_effect(reading: Reading, row: Mapping[str, Any]) -> None:

@@ -20,7 +20,14 @@ from amped.interop.sizes import INTO, sum_of
 FEEDFORWARDS = {"dense": False, "mlp": False, "sparse": True, "moe": True, "absent_feedforward": False}
 
 # Megatron's letter for a single block of each kind, and the key that they stand in.
-LETTERS_OF_BLOCKS = {"linear_attention": "M", "full_attention": "*", "mlp": "-", "dense": "-", "moe": "E", "sparse": "E"}
+LETTERS_OF_BLOCKS = {
+    "linear_attention": "M",
+    "full_attention": "*",
+    "mlp": "-",
+    "dense": "-",
+    "moe": "E",
+    "sparse": "E",
+}
 BLOCK_LETTERS = "letters of single blocks"
 # No network has as many layers.
 MOST_LAYERS = 100_000

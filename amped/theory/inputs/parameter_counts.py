@@ -11,14 +11,15 @@ from amped.theory.nouns.records import total
 
 @quantity("count")
 def attention_matrix_parameters(
-    dimensionality, attention_heads, key_value_heads, head_dimension, attention_output_gate
+    dimensionality, attention_heads, key_value_heads, head_dimension, attention_output_gate, attention_head_gate
 ):
-    """The weights of the query, key, value and output projections of a layer, and of a gate as wide as the queries.
+    """The weights of the query, key, value and output projections of a layer, and of a gate of entries or of heads.
 
     Source: arXiv 1706.03762, section 3.2.2; arXiv 2505.06708, section 2.2 (gate).
     """
     queries = attention_heads * (1 + attention_output_gate)
     query_key_value = dimensionality * head_dimension * (queries + 2 * key_value_heads)
+    query_key_value = query_key_value + attention_head_gate * dimensionality * attention_heads
     return query_key_value + attention_heads * head_dimension * dimensionality
 
 
@@ -170,6 +171,23 @@ def linear_attention_vector_parameters__kimi_delta_attention(
     Source: transformers, KimiLinearForgetGate (A_log, dt_bias) and KimiLinearDeltaAttention (o_norm).
     """
     return linear_value_heads + linear_key_width + linear_value_head_dimension
+
+
+@quantity("count", choice="linear_attention_kind", value="lightning_attention")
+def linear_attention_parameters__lightning_attention(
+    dimensionality, linear_key_width, linear_value_width, linear_attention_vector_parameters
+):
+    """The parameters of one lightning attention: projections, and a norm as wide as the values.
+
+    Source: transformers, MiniMaxLightningAttention.
+    """
+    return dimensionality * (2 * linear_key_width + 3 * linear_value_width) + linear_attention_vector_parameters
+
+
+@quantity("count", choice="linear_attention_kind", value="lightning_attention")
+def linear_attention_vector_parameters__lightning_attention(linear_value_width):
+    """The vectors of one lightning attention: a norm as wide as the values. Source: arXiv 2501.08313, section 2.2."""
+    return linear_value_width
 
 
 @quantity("count", choice="linear_attention_kind", value="mamba2")

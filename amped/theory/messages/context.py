@@ -193,8 +193,9 @@ def linear_context_collectives():
         "linear_context_collectives__gated_delta_net",
         "linear_context_collectives__kimi_delta_attention",
         "linear_context_collectives__mamba2",
+        "linear_context_collectives__lightning_attention",
     ),
-    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2"),
+    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2", "lightning_attention"),
 )
 @records(choice="linear_attention_kind", value="KIND")
 def linear_context_collectives__KIND(

@@ -295,8 +295,9 @@ def chunked_scan_rates():
         "chunked_scan_rates__gated_delta_net",
         "chunked_scan_rates__kimi_delta_attention",
         "chunked_scan_rates__mamba2",
+        "chunked_scan_rates__lightning_attention",
     ),
-    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2"),
+    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2", "lightning_attention"),
 )
 @records(choice="linear_attention_kind", value="KIND")
 def chunked_scan_rates__KIND(sustained_batched_flop_rate, scan_rate_fraction, scan_step_time, cores_sharing_tiles):

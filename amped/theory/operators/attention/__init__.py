@@ -6,7 +6,8 @@ The chapter takes tokens, heads and widths on one accelerator. It hands on recor
     multi_latent    projections through low-rank latent vectors (an alternative of `attention_kind`)
     sparse_indexed  an indexer that chooses the keys of each token (an alternative if it has heads)
     scores          which share of the scores is computed: causal, within a window
-    linear          layers whose tokens change a state in turn; gated_delta_net, kimi_delta_attention, mamba2: their products
+    linear          layers whose tokens change a state in turn; gated_delta_net, kimi_delta_attention, mamba2 and
+                    lightning_attention: their products
     unfused         scores, softmax, dropout and weighted values in separate kernels, with all scores in memory
     fused           scores, softmax, dropout and weighted values in one kernel that keeps no scores
 
@@ -15,4 +16,5 @@ The share of fused attentions is a factor, so that both pages may stand in one p
 
 PAGES = (
     "scores", "projections", "multi_latent", "sparse_indexed", "unfused", "fused", "linear", "gated_delta_net", "kimi_delta_attention", "mamba2",
+    "lightning_attention",
 )  # fmt: skip

@@ -234,8 +234,9 @@ def linear_output_norm_operators(microbatch_tokens, linear_value_bytes, linear_a
         "linear_attention_operators__gated_delta_net",
         "linear_attention_operators__kimi_delta_attention",
         "linear_attention_operators__mamba2",
+        "linear_attention_operators__lightning_attention",
     ),
-    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2"),
+    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2", "lightning_attention"),
 )
 @records(choice="linear_attention_kind", value="KIND")
 def linear_attention_operators__KIND(

@@ -5,7 +5,7 @@
 Keys are B, queries are C, which the heads of a group share, and values are x.
 """
 
-from amped.theory.language.quantity import records
+from amped.theory.language.quantity import family, records
 from amped.theory.nouns.records import Gemm
 
 
@@ -29,8 +29,12 @@ def linear_attention_gemms__mamba2(
     )
 
 
-@records(choice="linear_attention_kind", value="mamba2")
-def linear_scan_gemms__mamba2(
+@family(
+    named=("linear_scan_gemms__mamba2", "linear_scan_gemms__lightning_attention"),
+    KIND=("mamba2", "lightning_attention"),
+)
+@records(choice="linear_attention_kind", value="KIND")
+def linear_scan_gemms__KIND(
     microbatch_tokens,
     linear_key_heads,
     linear_state_heads,
@@ -41,7 +45,9 @@ def linear_scan_gemms__mamba2(
 ):
     """The products in the chunks of a micro-batch: scores C·Bᵀ of each group; values, outputs and states of each head.
 
-    Source: arXiv 2405.21060, section 6 (diagonal blocks, right, center and left factors).
+    Lightning attention has the same products, and a group for each head.
+
+    Source: arXiv 2405.21060, section 6 (diagonal blocks, right, center and left factors); arXiv 2501.08313, section 2.2.
     """
     chunk, state, width = linear_chunk_tokens, linear_key_head_dimension, linear_value_head_dimension
     chunks = microbatch_tokens / chunk

@@ -23,17 +23,19 @@ def projection_gemms(
     key_value_heads,
     head_dimension,
     attention_output_gate,
+    attention_head_gate,
     tensor_parallel_rows,
     input_width_split_degree,
     output_width_split_degree,
     product_panels,
 ):
-    """The matrix products of the projections of attention, split by heads; a gate is as wide as the queries.
+    """The matrix products of the projections of attention, split by heads. They give gates, too.
 
     Source: arXiv 1909.08053, section 3; arXiv 2505.06708, section 2.2 (gate).
     """
     queries = attention_heads * (1 + attention_output_gate)
-    query_key_value = head_dimension * (queries + 2 * key_value_heads) / tensor_parallel_rows
+    entries = head_dimension * (queries + 2 * key_value_heads) + attention_head_gate * attention_heads
+    query_key_value = entries / tensor_parallel_rows
     inputs = attention_heads * head_dimension / input_width_split_degree
     outputs = dimensionality / output_width_split_degree
     return (
@@ -109,22 +111,29 @@ def attention_output_operators(projection_gemms, output_width_split_degree, atte
 
 @records()
 def attention_gate_operators(
-    microbatch_tokens, attention_output_bytes, attention_output_gate, attentions_per_layer, entry_costs
+    microbatch_tokens,
+    attention_output_bytes,
+    attention_output_gate,
+    attention_head_gate,
+    head_dimension,
+    attentions_per_layer,
+    entry_costs,
 ):
-    """The product of the output of the heads with the sigmoid of a gate. It keeps both.
+    """The product of the output of the heads with the sigmoid of a gate, of each entry or of each head. It keeps both.
 
     Source: arXiv 2505.06708, section 2.2; transformers, Qwen3NextAttention.
     """
-    (cost,) = entry_costs
+    (cost,), gate = entry_costs, attention_output_gate + attention_head_gate / head_dimension
     entries = attention_output_bytes / cost.activation
-    work = Work(Traffic(2, read=2, written=1, functions=2), Traffic(5, read=3, written=2, functions=2), kept=2)
+    forward = Traffic(1 + gate, read=1 + gate, written=1, functions=2 * gate)
+    work = Work(forward, Traffic(2 + 3 * gate, read=2 + gate, written=1 + gate, functions=2 * gate), kept=1 + gate)
     return streamed(
         "attention_gate",
         "element_wise",
         microbatch_tokens,
         entries / microbatch_tokens,
         cost.of(work, entries),
-        count=attention_output_gate * attentions_per_layer,
+        count=(attention_output_gate + attention_head_gate) * attentions_per_layer,
         after=HEADS_EXCHANGED,
     )
 
