@@ -21,10 +21,11 @@ def published() -> dict[str, Config]:
 
 def made_class(config: Config) -> Any:
     """The causal model that transformers makes of a config, with random weights."""
-    from transformers import AutoConfig, AutoModelForCausalLM
+    import transformers
 
+    library: Any = transformers  # whose functions have no types
     kind, given = config["model_type"], {key: value for key, value in config.items() if key != "model_type"}
-    return AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **given))
+    return library.AutoModelForCausalLM.from_config(library.AutoConfig.for_model(kind, **given))
 
 
 # Sizes of small networks, by key. All experts of LongCat's compute here, because few tokens choose them unevenly.
