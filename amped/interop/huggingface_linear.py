@@ -50,8 +50,9 @@ def read_linear_attention(reading: Reading, kinds: Sequence[str]) -> dict[str, A
 
 
 def _sizes(reading: Reading, row: Mapping[str, Any]) -> dict[str, int]:
-    """The sizes of linear attention. A width of heads that no key gives is that of attention, or an expansion of the
-    network's width.
+    """The sizes of linear attention.
+
+    A width of heads that no key gives is that of attention, or that of an expansion of the network.
     """
     sizes = dict[str, int](row.get("fixed", {}))
     for quantity, names in row["keys"].items():

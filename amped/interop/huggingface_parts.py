@@ -29,6 +29,8 @@ LETTERS_OF_BLOCKS = {
     "sparse": "E",
 }
 BLOCK_LETTERS = "letters of single blocks"
+# Keys that some files give for each layer.
+LISTED = ("intermediate_size", "moe_intermediate_size", "moe_topk", "num_shared_expert")
 # No network has as many layers.
 MOST_LAYERS = 100_000
 
@@ -95,16 +97,17 @@ def as_pairs(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, 
 def as_plain(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a file without its inner sections: those that describe the same layers are merged into it.
 
-    A list of equal widths becomes one width, single blocks are joined to layers, and pairs are cut into layers.
+    A list of equal numbers, one for each layer, becomes one number, single blocks are joined to layers, and pairs are cut into layers.
     """
     merged = dict(raw)
     for key in family.get("merged", ()):
         section = merged.pop(key, None)
         if isinstance(section, Mapping):
             merged |= {name: value for name, value in section.items() if merged.get(name) is None}
-    widths = merged.get("intermediate_size")
-    if isinstance(widths, list) and widths and all(width == widths[0] for width in widths):
-        merged["intermediate_size"] = widths[0]
+    for key in LISTED:
+        numbers = merged.get(key)
+        if isinstance(numbers, list) and numbers and all(number == numbers[0] for number in numbers):
+            merged[key] = numbers[0]
     return as_pairs(as_blocks(merged, family), family)
 
 

@@ -5,7 +5,7 @@ A rule takes the file with the values so far and returns further values by quant
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -190,8 +190,14 @@ def report_heads_of_layers(reading: Reading) -> dict[str, Any]:
     layers = reading.get("per_layer_config", "not_modeled", {})
     if isinstance(layers, Mapping):
         ratios += [max(_ratios(reading, row), default=1.0) for row in layers.values() if isinstance(row, Mapping)]
+    other = reading.get("attention_other_setting", "not_modeled", {})
+    if isinstance(other, Mapping) and other:
+        ratios += [max(_ratios(reading, other), default=1.0)] * reading.raw.get("layer_types", []).count(
+            other.get("attention_type")
+        )
     if ratios:
-        key = "num_attention_heads_per_layer" if head_counts else "per_layer_config"
+        keys = ("num_attention_heads_per_layer", "attention_other_setting")
+        key = next((name for name in keys if reading.raw.get(name)), "per_layer_config")
         report_part(replace(reading, values={**reading.values, "ratio": max(ratios)}), "own_heads", key, len(ratios))
     return {}
 
@@ -334,7 +340,7 @@ STEPS = ("decoder_sparse_step", "moe_layer_interval", "interleave_moe_layer_step
 def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
     """For each layer, whether it is a mixture of experts. The first key of the file that says it decides."""
     quantity = "number_of_MoE_layers"
-    kinds, indices = reading.words("mlp_layer_types", quantity), reading.counts("moe_layers", quantity)
+    kinds, indices = reading.words("mlp_layer_types", quantity), _listed_mixtures(reading, quantity)
     dense_start = reading.number("first_k_dense_replace", quantity) or reading.number("num_dense_layers", quantity) or 0
     if kinds:
         return mixtures(reading, kinds[:layers])
@@ -356,6 +362,18 @@ def _mixture_layers(reading: Reading, layers: int) -> list[bool]:
         and layer % frequency == 0
         and (layer + 1) % step == 0
         for layer in range(layers)
+    ]
+
+
+def _listed_mixtures(reading: Reading, quantity: str) -> list[int]:
+    """The indices of the layers that are mixtures, from a list, or from a text such as "3,4,5"; empty if there is neither."""
+    written = reading.raw.get("moe_layers_enum")
+    if not isinstance(written, str):
+        return reading.counts("moe_layers", quantity)
+    reading.get("moe_layers_enum", quantity)
+    return [
+        whole(int(index) if index.strip().isdigit() else index, reading.place("moe_layers_enum"))
+        for index in written.split(",")
     ]
 
 

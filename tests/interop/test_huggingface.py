@@ -1,5 +1,6 @@
 """A config.json becomes a network, key by key; what amped cannot express is said."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from amped.base.errors import AmpedError, ConfigError, FileError
 from amped.interop.huggingface import NESTED, read
 from amped.interop.records import Imported
 from tests.helpers.interop import Real, counted_parameters, default_of, keys_told, real_configs
+from tests.helpers.places import ROOT
 
 
 def imported(**config: Any) -> Imported:
@@ -37,6 +39,31 @@ def test_a_network_without_a_warning_has_exactly_the_parameters_of_the_model_cla
     assert len(verdicts) == 196
     assert verdicts.count("exact") >= 127
     assert verdicts.count("refused") <= 4
+
+
+def test_files_with_all_keys_that_their_makers_publish_are_read_without_loss() -> None:
+    """`published_keys.json` has the keys of the files of the row; most of these keys are not those of the class of transformers."""
+    from amped.tables.tables import user_tables
+
+    files = json.loads((ROOT / "tests" / "data" / "published_keys.json").read_text("utf-8"))
+    for row, config in files.items():
+        found = read({key: value for key, value in config.items() if value is not None}, row)
+        assert [str(line) for line in found.report.unsupported] == [], row
+        columns = user_tables().row("transformer_network_parameters", row).columns
+        biases = found.values.get("router_bias", False) != columns.get("router_bias", False)
+        assert not biases, row
+        assert counted_parameters(without_modules(found)) == columns["parameters_computed"], row
+
+
+def test_layers_with_heads_of_another_setting_are_told() -> None:
+    other = {"attention_type": "sliding_attention", "num_attention_heads": 48}
+    kinds = ["full_attention"] + ["sliding_attention"] * 3
+    found = imported(**LLAMA | {"model_type": "step3p5"}, layer_types=kinds * 8, sliding_window=512, attention_other_setting=other,
+                     moe_num_experts=8, moe_top_k=2, moe_intermediate_size=64, moe_layers_enum="2,3")  # fmt: skip
+    (told,) = (line for line in found.report.unsupported if line.key == "attention_other_setting")
+    assert told.entry is not None
+    assert told.entry.layers == 24
+    assert (found.values["number_of_MoE_layers"], found.values["mixture_layer_pattern"]) == (2, "0*2,1*2,0*28")
 
 
 def test_no_key_of_a_real_config_is_dropped_in_silence() -> None:

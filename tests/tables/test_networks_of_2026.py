@@ -1,16 +1,12 @@
 """Networks that people train now: names find them, and their rows say what their published configs say."""
 
-import json
-from functools import cache
-from typing import Any
-
 import pytest
 
 from amped.interop.huggingface import read
 from amped.tables.table_files import MODELS
 from amped.tables.tables import Tables
 from tests.helpers.interop import UNREAD_WEIGHTS
-from tests.helpers.places import ROOT
+from tests.helpers.published_networks import NULLS, made_class, published
 
 # What people type, and the row that it means.
 TYPED = {
@@ -48,6 +44,8 @@ TYPED = {
     "Llama 4 Scout": ["llama4 scout", "meta-llama/Llama-4-Scout-17B-16E"],
     "Gemma 3 27B": ["gemma3 27b", "google/gemma-3-27b-pt"],
     "Phi-4": ["phi 4", "microsoft/phi-4"],
+    "DeepSeek V3.2": ["deepseek v3.2", "deepseek-ai/DeepSeek-V3.2-Exp", "DeepSeek-V3.2"],
+    "GLM-5": ["glm 5", "zai-org/GLM-5", "zai-org/GLM-5-FP8"],
     "gpt-oss-120b": ["gpt oss 120b", "openai/gpt-oss-120b"],
 }
 
@@ -58,21 +56,13 @@ def test_what_people_type_finds_the_row(row: str) -> None:
     assert {typed: tables.row(MODELS, typed).name for typed in TYPED[row]} == dict.fromkeys(TYPED[row], row)
 
 
-@cache
-def published() -> dict[str, dict[str, Any]]:
-    """The published config of each network, without nulls."""
-    lines = (ROOT / "tests" / "data" / "published_networks.jsonl").read_text("utf-8").splitlines()
-    configs = {(each := json.loads(line))["row"]: each["config"] for line in lines}
-    return {row: {key: value for key, value in config.items() if value is not None} for row, config in configs.items()}
-
-
 # What a config.json does not say, or says as the longest only; a row counts the shared experts together.
 OTHERWISE = {"context", "dropout", "number_of_shared_experts", "mixture_layer_pattern", "attention_kind"}
 
 
 def test_rows_say_what_published_configs_say() -> None:
     tables, unlike = Tables(), {}
-    assert len(published()) >= 42
+    assert len(published()) >= 44
     for row, config in published().items():
         found, columns = read(config, row), tables.row(MODELS, row).columns
         assert found.report.unsupported == [], row
@@ -86,20 +76,14 @@ def test_rows_say_what_published_configs_say() -> None:
 def test_the_classes_of_transformers_have_as_many_parameters() -> None:
     """The model of each published config on torch's device meta. transformers has no class of Ling's, and no head of Mistral 4's."""
     torch = pytest.importorskip("torch", reason="needs the extra torch")
-    transformers = pytest.importorskip("transformers", reason="needs transformers 5.23.0")
+    pytest.importorskip("transformers", reason="needs transformers 5.23.0")
     tables, counts = Tables(), {}
     for row, config in published().items():
         kind = config["model_type"]
         if kind in ("bailing_moe_v2", "mistral4"):
             continue
-        given = {key: value for key, value in config.items() if key != "model_type"}
-        made = transformers.AutoConfig.for_model(kind, **NULLS.get(row, {}), **given)
         with torch.device("meta"):
-            parameters = transformers.AutoModelForCausalLM.from_config(made).num_parameters()
+            parameters = made_class(config | NULLS.get(row, {})).num_parameters()
         counts[row] = parameters - UNREAD_WEIGHTS.get(kind, 0), tables.row(MODELS, row).columns["parameters_computed"]
-    assert len(counts) >= 38
+    assert len(counts) >= 40
     assert {row: pair for row, pair in counts.items() if pair[0] != pair[1]} == {}
-
-
-# Nulls that a class does not have by default.
-NULLS: dict[str, dict[str, None]] = {"Moonlight 16B-A3B": {"q_lora_rank": None}}

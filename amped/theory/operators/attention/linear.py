@@ -176,7 +176,6 @@ def linear_scan_operators(
     linear_key_bytes,
     linear_value_bytes,
     linear_state_heads,
-    linear_decay_width,
     linear_value_heads,
     linear_chunk_tokens,
     context,

@@ -1,0 +1,53 @@
+"""Configs of published networks (`tests/data/published_networks.jsonl`: the row, and its config.json), and small ones like them."""
+
+import json
+from functools import cache
+from typing import Any
+
+from tests.helpers.places import ROOT
+
+Config = dict[str, Any]
+# Nulls that a class does not have by default.
+NULLS: dict[str, dict[str, None]] = {"Moonlight 16B-A3B": {"q_lora_rank": None}}
+
+
+@cache
+def published() -> dict[str, Config]:
+    """The published config of each network, without nulls."""
+    lines = (ROOT / "tests" / "data" / "published_networks.jsonl").read_text("utf-8").splitlines()
+    configs = {(each := json.loads(line))["row"]: each["config"] for line in lines}
+    return {row: {key: value for key, value in config.items() if value is not None} for row, config in configs.items()}
+
+
+def made_class(config: Config) -> Any:
+    """The causal model that transformers makes of a config, with random weights."""
+    import transformers
+
+    library: Any = transformers  # whose functions have no types
+    kind, given = config["model_type"], {key: value for key, value in config.items() if key != "model_type"}
+    return library.AutoModelForCausalLM.from_config(library.AutoConfig.for_model(kind, **given))
+
+
+# Sizes of small networks, by key. All experts of LongCat's compute here, because few tokens choose them unevenly.
+SMALL = {
+    "num_hidden_layers": 4, "num_layers": 2, "hidden_size": 128, "head_dim": 16, "intermediate_size": 256, "ffn_hidden_size": 256,
+    "vocab_size": 512, "moe_intermediate_size": 48, "expert_ffn_hidden_size": 48, "q_lora_rank": 64, "kv_lora_rank": 32,
+    "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "index_n_heads": 4, "index_head_dim": 16, "index_topk": 8,
+    "n_routed_experts": 16, "num_experts": 16, "num_local_experts": 16, "moe_num_experts": 16, "zero_expert_num": 0, "sliding_window": 8,
+    "shared_intermediate_size": 256, "moe_layer_end_index": 3, "max_position_embeddings": 64,
+}  # fmt: skip
+CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_k")
+
+
+def small(config: Config) -> Config:
+    """A network of the same kind with four small layers; it has as many heads for each key head, and as many dense layers at first."""
+    cut = {key: min(value, SMALL[key]) if key in SMALL and value else value for key, value in config.items()}
+    groups = config["num_attention_heads"] // config["num_key_value_heads"]
+    cut |= {"num_attention_heads": 8, "num_key_value_heads": 2 if groups > 1 else 8, "pad_token_id": 0}
+    cut |= {key: min(config[key], 3) for key in CHOSEN if key in config}
+    cut |= {key: config[key][:4] for key in ("layer_types", "mlp_layer_types") if key in config}
+    if config["model_type"] == "granitemoehybrid":
+        cut |= {"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 256}
+    if "kv_lora_rank" in config:
+        cut |= {"head_dim": 8}
+    return cut
