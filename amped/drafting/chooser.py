@@ -26,7 +26,7 @@ from amped.engine.evaluate import Results, run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.estimation import memory_on_top
 from amped.estimation.uncertainty import MEMORY_LAW, error_band
-from amped.estimation.validated import SIZES, Ground, ground_of, validated, well_known
+from amped.estimation.validated import SIZES, Ground, ground_of, mixer_of, validated, well_known
 from amped.exploration.search_space import CHUNKS, HEADROOM, HEADROOM_BYTES, MICROBATCH, SHARED, parts, space_of, wholes
 from amped.exploration.sweep_axes import MICROBATCHES
 from amped.tables.table_files import ACCELERATORS, SOFTWARE, SYSTEMS, LookupTables
@@ -387,7 +387,8 @@ def _memory_error(question: OpenQuestion) -> float:
     choices = chosen_values(scenario.catalogue, scenario.sources)
     if choices["performance_model"] != VALIDATED_MODEL:
         return 0.0
-    ground = ground_of(scenario.sources.rows, choices["matrix_precision"], question.sizes.number)
+    mixer = mixer_of(choices, scenario.sources.given)
+    ground = ground_of(scenario.sources.rows, choices["matrix_precision"], question.sizes.number, mixer)
     error = error_band(ground, law=MEMORY_LAW).error_fraction
     return error if math.isfinite(error) else 0.0
 

@@ -34,7 +34,7 @@ from amped.estimation.parts import HIDDEN_PARTS, MEMORY_PARTS, STEP_PARTS
 from amped.estimation.placement import refilled
 from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
-from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of, mapping_of
+from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of, mapping_of, mixer_of
 from amped.pipeline_layouts.laying_out import laid_out
 from amped.tables.table_files import KERNELS
 from amped.theory.language.catalogue import Formula
@@ -180,7 +180,9 @@ class Estimation:
     @property
     def ground(self) -> Ground:
         """The properties of the configuration that the error of this estimate depends on."""
-        ground = ground_of(self.scenario.sources.rows, self.choices["matrix_precision"], self.__getitem__)
+        sources = self.scenario.sources
+        mixer = mixer_of(self.choices, sources.given)
+        ground = ground_of(sources.rows, self.choices["matrix_precision"], self.__getitem__, mixer)
         return replace(ground, mapping=mapping_of(self.__getitem__))
 
     @cached_property

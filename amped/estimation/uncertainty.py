@@ -121,11 +121,12 @@ class _Kind(NamedTuple):
     software: str
     generation: str
     experts: str
+    mixer: str
 
 
 def _kind(ground: Ground) -> _Kind:
     """The properties of a configuration on which its class depends."""
-    return _Kind(ground.accelerator, ground.software, ground.generation, ground.experts)
+    return _Kind(ground.accelerator, ground.software, ground.generation, ground.experts, ground.mixer)
 
 
 class _Class(NamedTuple):
@@ -172,7 +173,12 @@ class Bands:
         return max((band, *self._doubted(ground, band)), key=lambda each: each.error_fraction)
 
     def newness(self, ground: _Kind | Ground) -> Left:
-        """What no run has of a configuration; software without a name is new."""
+        """What no run has of a configuration; software without a name is new.
+
+        If no run mixes tokens as the network does, no fit has seen its kernels on this accelerator or with this software.
+        """
+        if ground.mixer and not self._like(ground, ("mixer",)):
+            return Left.ALL
         accelerator, software = (not self._like(ground, (name,)) for name in MAY_BE_NEW)
         return NEWNESS[accelerator, software]
 
@@ -319,7 +325,7 @@ class Bands:
 
 def _beyond(ground: Ground, kin: Sequence[Ground]) -> Iterator[str]:
     """In words, in which respects the network, the precision and the sizes of a configuration go beyond those of others."""
-    for name, noun in (("experts", "network"), ("precision", "precision")):
+    for name, noun in (("experts", "network"), ("mixer", "network"), ("precision", "precision")):
         value = getattr(ground, name)
         if value and value not in {getattr(g, name) for g in kin}:
             yield f"no {noun} like this one ({value})"

@@ -9,7 +9,7 @@ import csv
 import enum
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property, lru_cache
 from typing import Any
@@ -67,6 +67,7 @@ class Ground:
         number_of_nodes: the number of servers.
         number_of_accelerators: the number of accelerators on all servers.
         mapping: the degrees of parallelism, as `mapping_of` says them; empty if they are not known.
+        mixer: what mixes tokens beside or instead of plain attention, in words; empty if nothing does.
     """
 
     accelerator: str
@@ -79,6 +80,7 @@ class Ground:
     number_of_parameters: float
     context: float
     mapping: str = ""
+    mixer: str = ""
 
     @cached_property
     def experts(self) -> str:
@@ -130,13 +132,14 @@ def _plain(software: Row) -> str:
     return software.ancestors[0] if is_recipe(software) and software.ancestors else software.name
 
 
-def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], float]) -> Ground:
+def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], float], mixer: str = "") -> Ground:
     """The properties of a configuration that its error depends on.
 
     Args:
         rows: the row of each category.
         precision: the precision of matrix products.
         number: gives the value of a quantity by its name.
+        mixer: as in `Ground`.
     """
     accelerator, software = rows.get(ACCELERATOR), rows.get(MAPPING)
     architecture = str(accelerator.columns.get("architecture") or "") if accelerator else ""
@@ -144,8 +147,19 @@ def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], f
         accelerator=accelerator.name if accelerator else "", generation=architecture.partition(" ")[0],
         software=_plain(software) if software else "", precision="16 bit" if precision in ("fp16", "bf16") else precision,
         number_of_experts=number("number_of_experts"), number_of_nodes=number("number_of_nodes"),
-        number_of_accelerators=number("number_of_accelerators"), number_of_parameters=number("number_of_parameters"), context=number("context"),
+        number_of_accelerators=number("number_of_accelerators"), number_of_parameters=number("number_of_parameters"), context=number("context"), mixer=mixer,
     )  # fmt: skip
+
+
+def mixer_of(choices: Mapping[str, str], given: Container[str]) -> str:
+    """What mixes tokens beside plain attention, in words; empty if nothing does.
+
+    Args:
+        choices: the value of each choice.
+        given: the names of the values that are given.
+    """
+    kind = choices.get("linear_attention_kind", "none")
+    return kind.replace("_", " ") if kind != "none" else "indexed keys" if "indexer_heads" in given else ""
 
 
 def mapping_of(number: Callable[[str], float]) -> str:

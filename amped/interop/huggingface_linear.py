@@ -43,7 +43,8 @@ def read_linear_attention(reading: Reading, kinds: Sequence[str]) -> dict[str, A
     values: dict[str, Any] = {"linear_attention_kind": row["kind"], **_sizes(reading, row)}
     letters = reading.raw.get(BLOCK_LETTERS)
     if letters:
-        reading.get(BLOCK_LETTERS, BLOCKS)
+        for key in (BLOCK_LETTERS, "mlp_layer_types"):
+            reading.get(key, BLOCKS)
         return values | {name: letters.count(letter) for letter, name in COUNTS.items()} | {BLOCKS: letters}
     values |= {LAYERS: sum(marks), ATTENTIONS: len(marks) - sum(marks)}
     return values if all(marks) else {**values, "linear_layer_pattern": as_pattern(marks)}
