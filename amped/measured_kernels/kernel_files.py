@@ -10,7 +10,7 @@ from typing import Any
 
 from amped.base.errors import FileError, Problem
 from amped.base.files import exists, files_below, is_folder, parse_json, read_text
-from amped.measured_kernels import aiconfigurator, cudnn, exchanges, nccl_tests, simumax
+from amped.measured_kernels import aiconfigurator, aiconfigurator_layers, cudnn, exchanges, nccl_tests, simumax
 from amped.measured_kernels.bench_results import SCHEMA, not_a_result, schema_of
 from amped.measured_kernels.found_rows import FileRead, FoundRows
 from amped.measured_kernels.kinds import KINDS
@@ -117,6 +117,8 @@ def _reader_of_columns(path: Path) -> Reader | str | None:
     columns = columns_of(path)
     if exchanges.form_of(columns):
         return partial(exchanges.read_columns, columns, path)
+    if aiconfigurator_layers.table_of(columns):
+        return partial(aiconfigurator_layers.read_columns, columns, path)
     if columns.keys() >= aiconfigurator.ABOUT:
         return partial(aiconfigurator.read_columns, columns, path)
     return None if path.stem in KINDS else "is no table of kernels: its columns are of no form that amped reads"

@@ -24,6 +24,7 @@ from amped.measured_kernels.attention import (
 )
 from amped.measured_kernels.experts import experts_time
 from amped.measured_kernels.latent_attention import latent_attention_time
+from amped.measured_kernels import mixers
 from amped.measured_kernels.predictor import (
     BYTES_16_BIT,
     BYTES_FP32,
@@ -303,6 +304,8 @@ def exchange_time(columns: Columns, machine: Predictor) -> Any:
 PRODUCT = ("m", "n", "k")
 TRAINING = ("batch", "tokens", "heads", "key_value_heads", "key_width", "value_width", "mask", "window")
 OF_PEAK: dict[str, Any] = {"library": (), "measured": ("fraction_of_peak", "peak_tflops")}
+# What ran a layer of sparse attention: also the format of its keys, and whose indexer it uses.
+OF_LAYER = ("software", "kernel", "cache")
 ATTENTION_OF_PEAK = ("batch", "seq_len", "head_num", "kv_head_num", "qk_head_dim", "v_head_dim")
 KINDS = {
     "products": KernelKind(PRODUCT, product_time, measured=("software", "precision", "time_us"), host=host_factor),
@@ -326,6 +329,14 @@ KINDS = {
     "expert_exchanges": KernelKind(
         ("exchange", "ranks", "nodes", "tokens", "dimensionality", "experts_per_token", "number_of_experts", "cores", "entry_bytes"),
         exchange_time, library=("software", "kernel", "exchange")),
+    "causal_convolutions": KernelKind(("batch", "tokens", "channels", "taps"), mixers.convolution_time),
+    "gated_delta_scans": KernelKind(mixers.SCAN, mixers.gated_delta_time),
+    "kimi_delta_scans": KernelKind(mixers.SCAN, mixers.kimi_delta_time),
+    "indexed_attention_layers": KernelKind(mixers.INDEXED, mixers.indexed_layer_time, library=OF_LAYER),
+    "compressed_sparse_attention_layers": KernelKind(mixers.COMPRESSED, mixers.compressed_layer_time, library=OF_LAYER),
+    "heavily_compressed_attention_layers": KernelKind(mixers.COMPRESSED, mixers.compressed_layer_time, library=OF_LAYER),
+    "block_sparse_attention_layers": KernelKind(mixers.BLOCKS, mixers.block_sparse_layer_time, library=OF_LAYER),
+    "hyper_connections": KernelKind((*mixers.CONNECTION, "side"), mixers.connection_time),
     "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, library=("collective", "nccl"),
                               measured=("element", "time_us"), is_compared=lambda columns: _payload_bytes(columns) > SMALLEST_PAYLOAD),
 }  # fmt: skip

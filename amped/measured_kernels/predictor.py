@@ -12,15 +12,12 @@ from numpy.typing import NDArray
 from amped.theory.nouns.link_records import Network
 from amped.theory.nouns.records import Kernels, Operator
 from amped.theory.roofline.kernels import kernel_time
+from amped.theory.roofline.mixers import BYTES_PER_CYCLE as BYTES_PER_CYCLE
 
 Array = NDArray[np.float64]
 Columns = Mapping[str, Any]
 # Bytes of an entry in 16 bits and in full precision.
 BYTES_16_BIT, BYTES_FP32 = 2.0, 4.0
-# The bytes that a core moves in a cycle in a kernel that rearranges rows: rows lie anywhere, so that each is waited for.
-# Memory is slower than all cores together on accelerators with GDDR, and faster on those with HBM.
-# Fitted to four fifths of all mixture layers, on all accelerators and in all precisions at once.
-BYTES_PER_CYCLE = 10.0
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,9 @@ TEXTS = (
     "element",
     "mask",
     "exchange",
+    "cache",
+    "indexing",
+    "side",
 )
 WINDOW = "window"
 # One shape of this many is kept out of every fit.
