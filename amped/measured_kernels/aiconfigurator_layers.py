@@ -20,8 +20,8 @@ from amped.measured_kernels.found_rows import FoundRows, without_vendor
 from amped.measured_kernels.rows_of_tools import Cells, placed, positive
 
 SIZES = shipped_json("measured_kernels", "aiconfigurator_layers.json")
-# The least tokens of a sequence that amped compares: shorter ones are those of inference, and wait for their host.
-LEAST = 512
+# The least tokens of a sequence that amped compares: those of a chunk of a scan.
+LEAST = 64
 TOO_SHORT = f"{INFERENCE} (sequences below {LEAST} tokens)"
 # What some collectors convolve: keys alone. Source: collector/trtllm/collect_gdn.py; collector/sglang for 0.5.10.
 KEYS_ALONE = ("TRTLLM", "SGLang 0.5.10")

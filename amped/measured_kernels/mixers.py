@@ -21,6 +21,7 @@ from amped.measured_kernels.predictor import (
     operator_time,
     share_of_traffic,
     texts,
+    tool_name,
 )
 from amped.theory.nouns import mixer_work as work
 from amped.theory.nouns.kernel_work import Traffic, operator
@@ -31,6 +32,9 @@ from amped.theory.roofline import mixers
 FUSED_SCANS = {
     "chunk_gated_delta_rule_flashinfer": mixers.FUSED_GATED_DELTA, "flashkda_fwd": mixers.FUSED_KIMI_DELTA,
 }  # fmt: skip
+# The tokens of a channel that a block of threads takes, whether or not there are as many, by the software or its release:
+# up to there, sequences take equally long. Source: measured; Dao-AILab/causal-conv1d, causal_conv1d_fwd.cu (blocks).
+BLOCKS_OF_TOKENS = {"TRTLLM": 512.0, "SGLang 0.5.10": 1024.0}
 # The rows of `SPARSE_KERNELS` by the names of kernels in tables, with keys in 16 bits and with keys in 8 bits.
 SPARSE = {
     "FLASHMLA_SPARSE": ("flash_mla", "flash_mla_fp8"),
@@ -70,9 +74,11 @@ def _numbers(columns: Columns, *names: str) -> tuple[Array, ...]:
 
 
 def convolution_time(columns: Columns, machine: Predictor) -> Any:
-    """The time of a causal convolution of each channel by itself."""
+    """The time of a causal convolution of each channel by itself; some libraries pad short sequences."""
     batch, tokens, channels = _numbers(columns, "batch", "tokens", "channels")
-    return mixers.convolution_time(work.convolution_bytes(batch * tokens, channels), cores_of(machine))
+    block = BLOCKS_OF_TOKENS.get(str(columns["software"][0])) or BLOCKS_OF_TOKENS.get(tool_name(columns), 1.0)
+    moved, padding = work.convolution_bytes(batch * tokens, channels), np.ceil(tokens / block) * block / tokens
+    return mixers.convolution_time(moved, padding, cores_of(machine))  # type: ignore[no-untyped-call]
 
 
 SCAN = ("batch", "tokens", "heads", "key_heads", "key_width", "value_width")

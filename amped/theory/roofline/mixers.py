@@ -51,12 +51,12 @@ def scan_time(kernel, sequences, tokens, heads, moved, held, cores):
     return side_by_side + np.ceil(tokens / kernel.chunk) * kernel.step * handing / cores.frequency
 
 
-def convolution_time(moved, cores):
+def convolution_time(moved, padding, cores):
     """The time of a causal convolution, which is limited by memory, or by how fast cores rearrange its entries.
 
-    Source: Williams et al., CACM 52(4), 2009 (roofline); `BYTES_PER_CYCLE`.
+    Cores also go through the entries by which a kernel pads short sequences: `padding` times as many. Source: Williams et al., CACM 52(4), 2009 (roofline); `BYTES_PER_CYCLE`.
     """
-    return together(cores.moving_time(moved, moved), moved / (BYTES_PER_CYCLE * cores.cycles))
+    return together(cores.moving_time(moved, moved), moved * padding / (BYTES_PER_CYCLE * cores.cycles))
 
 
 # Fitted to four fifths of the layers of sequences from 512 tokens in ai-dynamo/aiconfigurator. An indexer's score takes
