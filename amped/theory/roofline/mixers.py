@@ -21,13 +21,13 @@ from amped.theory.roofline.kernels import together
 # many: 9.5 to 10.5 on H100, B200 and GB200.
 BYTES_PER_CYCLE = 10.0
 
-# Fitted to four fifths of the scans of sequences from 512 tokens in ai-dynamo/aiconfigurator (SGLang, TensorRT-LLM and
+# Fitted to four fifths of the scans in ai-dynamo/aiconfigurator (SGLang, TensorRT-LLM and
 # vLLM on H100, B200, GB200 and L40S). GATED_DELTA and KIMI_DELTA are kernels of Triton, one after another, as trainings
 # use them; the FUSED ones hand states on and do all else in one kernel or two.
-GATED_DELTA = ScanKernel(chunk=64, token=351, step=2135, carried=0.85, stores=1)
-KIMI_DELTA = ScanKernel(chunk=64, token=552, step=2856, carried=0.85, stores=1)
-FUSED_GATED_DELTA = ScanKernel(chunk=64, token=10, step=4681, carried=1, stores=0)
-FUSED_KIMI_DELTA = ScanKernel(chunk=64, token=121, step=6589, carried=1, stores=0)
+GATED_DELTA = ScanKernel(chunk=64, token=330, step=2200, carried=0.85, stores=1)
+KIMI_DELTA = ScanKernel(chunk=64, token=608, step=1580, carried=0.85, stores=1)
+FUSED_GATED_DELTA = ScanKernel(chunk=64, token=12.6, step=4640, carried=1, stores=0)
+FUSED_KIMI_DELTA = ScanKernel(chunk=64, token=129, step=6580, carried=1, stores=0)
 
 
 def scan_time(kernel, sequences, tokens, heads, moved, held, cores):
@@ -59,19 +59,20 @@ def convolution_time(moved, padding, cores):
     return together(cores.moving_time(moved, moved), moved * padding / (BYTES_PER_CYCLE * cores.cycles))
 
 
-# Fitted to four fifths of the layers of sequences from 512 tokens in ai-dynamo/aiconfigurator. An indexer's score takes
-# equally long on H100 and B200: its products are in 8 bits, but what limits it are the sums over heads and the top k.
+# Fitted to four fifths of the layers in ai-dynamo/aiconfigurator. An indexer's score takes equally long on H100 and B200: its
+# products are in 8 bits, but what limits it are the sums over heads and the top k. `blocks` writes and reads an output in full
+# precision for each block of keys that a query selects (2·16 passes of twice the width, half of them from the cache).
 INDEX = {"score": 0.45, "head_score": 0.055}
 SPARSE_KERNELS = {
-    "flash_mla": SparseKernel(share=0.98, row=98000, passes=4.0, heads=64, **INDEX),
+    "flash_mla": SparseKernel(share=0.98, row=92000, passes=4.0, heads=64, **INDEX),
     "flash_mla_fp8": SparseKernel(share=0.85, row=174000, passes=4.0, heads=64, **INDEX),
     "flashinfer": SparseKernel(share=0.49, row=15000, passes=4.0, heads=64, **INDEX),
     "flashinfer_fp8": SparseKernel(share=0.74, row=67000, passes=4.0, heads=64, **INDEX),
     "tensorrt_llm": SparseKernel(share=0.334, row=14000, passes=4.0, heads=64, **INDEX),
     "tensorrt_llm_fp8": SparseKernel(share=0.538, row=12300, passes=4.0, heads=64, **INDEX),
     "tensorrt_llm_hopper": SparseKernel(share=0.209, row=13700, passes=4.0, heads=64, pads=1, **INDEX),
-    "dense": SparseKernel(share=0.6, row=0, passes=4.0),
-    "compressed": SparseKernel(share=0.35, row=17000, passes=3.7, heads=64, **INDEX),
+    "dense": SparseKernel(share=0.57, row=0, passes=2.35),
+    "compressed": SparseKernel(share=0.368, row=15700, passes=4.0, heads=64, **INDEX),
     "blocks": SparseKernel(share=0.8, row=1500, passes=33, score=0.2),
     "blocks_triton": SparseKernel(share=0.185, row=10000, passes=6.2, score=0.52, most=400),
     "blocks_triton_fp8": SparseKernel(share=0.185, row=20000, passes=6.0, score=0.5, most=140),
@@ -113,8 +114,8 @@ def indexing_time(kernel, scores, heads, cores):
 
 
 # The cycles of a core for a token of a hyper-connection before its block, with 20 Sinkhorn iterations; fitted to four
-# fifths of the shapes from 512 tokens in ai-dynamo/aiconfigurator.
-CONNECTION_ROW = 600.0
+# fifths of the shapes in ai-dynamo/aiconfigurator.
+CONNECTION_ROW = 390.0
 
 
 def connection_time(moved, tokens, iterations, cores):
