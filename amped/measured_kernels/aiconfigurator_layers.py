@@ -30,7 +30,11 @@ KEYS_ALONE = ("TRTLLM", "SGLang 0.5.10")
 SEARCHING, STANDING_IN = "msa_fmha_sm100", "default"
 UNSTEADY = "a kernel whose times contain its host's search for a faster one"
 UNFUSED = "attention of single operations, which stands for a kernel"
-CORE = "attention without its layer: amped has a law of the layer"
+# Scales that come with the cast have no time of their own; others are the difference of the times of two kernels.
+NO_TIME, DIFFERENCE = "no time of its own", "the difference of the times of two kernels"
+OF_TWO = "dynamic_per_token_scaled_fp8_quant_minus_static_scaled_fp8_quant"
+# PyTorch's attention of Blackwell has no heads of this width, and takes another kernel.
+UNSUITED, GENERAL, NOT_WIDE = "heads of a width for which PyTorch takes another kernel", "torch_flow", 72
 
 Row = dict[str, object]
 
@@ -92,6 +96,18 @@ def _connection(cells: Cells) -> tuple[str, Row]:
                                  "streams": int(cells["hc_mult"]), "iterations": int(cells["sinkhorn_iters"]), "side": side}  # fmt: skip
 
 
+def _encoder(cells: Cells) -> tuple[str, Row]:
+    """The kind and the shape of an attention without a mask, as vision towers have it."""
+    return "encoder_attention_forward", {"batch": int(cells["batch_size"]), "tokens": int(cells["isl"]),
+                                         "heads": int(cells["num_heads"]), "head_dimension": int(cells["head_dim"])}  # fmt: skip
+
+
+def _cast(cells: Cells) -> tuple[str, Row]:
+    """The kind and the shape of a cast to 8 bits, or of the scales that it needs."""
+    work = {"compute_scale": "scales", "scale_matrix": "cast"}[str(cells["op_name"])]
+    return "casts", {"m": int(cells["m"]), "k": int(cells["k"]), "work": work}
+
+
 class LayerTable(NamedTuple):
     """A kind of table.
 
@@ -114,6 +130,8 @@ TABLES = {
     **dict.fromkeys(("dsv4_csa_context_module", "dsv4_hca_context_module"), LayerTable(_compressed, "isl", "gemm_type")),
     "msa_context_module": LayerTable(_block_sparse, "isl", "gemm_type"),
     **dict.fromkeys(("pre", "post"), LayerTable(_connection, "num_tokens")),
+    "encoder_attention": LayerTable(_encoder, "isl"),
+    **dict.fromkeys(("compute_scale", "scale_matrix"), LayerTable(_cast, "m")),
 }  # fmt: skip
 # Columns that tell these tables from others with the same name of an operation.
 MARKS = ("kernel_source", "op_name", "device", "framework", "version", LATENCY)
@@ -159,6 +177,11 @@ def _left_because(columns: Mapping[str, NDArray[Any]], table: LayerTable | None)
     is_block = names == "msa_context_module"
     yield UNSTEADY, is_block & (kernels == SEARCHING)
     yield UNFUSED, is_block & (kernels == STANDING_IN)
+    yield NO_TIME, columns[LATENCY] == 0
+    yield DIFFERENCE, kernels == OF_TWO
+    if "head_dim" in columns and "attn_dtype" in columns:
+        is_blackwell = np.char.find(columns["device"].astype(str), "B200") >= 0
+        yield UNSUITED, is_blackwell & (kernels == GENERAL) & (columns["head_dim"] == NOT_WIDE)
     if table.precision:
         formats = columns[table.precision].astype(str)
         for written in sorted({*formats.tolist()} - FORMATS.keys()):

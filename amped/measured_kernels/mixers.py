@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import ConfigError, quoted
+from amped.measured_kernels.attention import training_forward
 from amped.measured_kernels.predictor import (
     BYTES_16_BIT,
     Array,
@@ -238,3 +239,30 @@ def connection_time(columns: Columns, machine: Predictor) -> Any:
     is_before = texts(columns["side"]) == BEFORE
     moved = np.where(is_before, before, after)
     return mixers.connection_time(moved, tokens, is_before * iterations, cores_of(machine))  # type: ignore[no-untyped-call]
+
+
+# --- towers and casts ------------------------------------------------------------------------------------------------
+
+# The entries to whose multiples a kernel pads the width of a head, by its name in tables; others pad to 32.
+# Source: Dao-AILab/flash-attention, hopper/tile_size.h and flash_attn/cute/interface.py; measured.
+PADDED_WIDTHS = {"flash_attention_v4": 64.0, "vllm_vit_flash_attn_fa4": 64.0, "torch_flow": 64.0, "triton": 128.0}
+ENCODER = ("batch", "tokens", "heads", "head_dimension")
+
+
+def encoder_time(columns: Columns, machine: Predictor) -> Any:
+    """The time of an attention without a mask, whose heads a kernel pads to its own widths."""
+    multiple = PADDED_WIDTHS.get(str(columns["kernel"][0]), 32.0)
+    width = np.ceil(floats(columns["head_dimension"]) / multiple) * multiple
+    sizes = {"key_value_heads": columns["heads"], "key_width": width, "value_width": width}
+    return operator_time(training_forward({**columns, **sizes, "mask": "none", "window": 0.0}), machine)
+
+
+# The bytes of an entry that is cast to 8 bits: read in 16 bits and written. Scales need only the first.
+CAST_BYTES, SCALE_BYTES = 3.0, 2.0
+
+
+def cast_time(columns: Columns, machine: Predictor) -> Any:
+    """The time in which a tensor of m × k entries is cast to 8 bits, or in which its scales are found."""
+    entry = np.where(texts(columns["work"]) == "cast", CAST_BYTES, SCALE_BYTES)
+    moved = floats(columns["m"]) * floats(columns["k"]) * entry
+    return cores_of(machine).moving_time(moved, moved)

@@ -38,6 +38,7 @@ TEXTS = (
     "cache",
     "indexing",
     "side",
+    "work",
 )
 WINDOW = "window"
 # One shape of this many is kept out of every fit.
