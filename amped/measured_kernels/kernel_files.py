@@ -10,7 +10,7 @@ from typing import Any
 
 from amped.base.errors import FileError, Problem
 from amped.base.files import exists, files_below, is_folder, parse_json, read_text
-from amped.measured_kernels import aiconfigurator, aiconfigurator_layers, cudnn, exchanges, nccl_tests, simumax
+from amped.measured_kernels import aiconfigurator, aiconfigurator_layers, cudnn, cudnn_norms, exchanges, nccl_tests, simumax
 from amped.measured_kernels.bench_results import SCHEMA, not_a_result, schema_of
 from amped.measured_kernels.found_rows import FileRead, FoundRows
 from amped.measured_kernels.kinds import KINDS
@@ -24,8 +24,8 @@ POINTER = "version https://git-lfs.github.com/spec/"
 NOT_FETCHED = "is a pointer of Git LFS, not the file: fetch it with git lfs pull"
 Reader = Callable[[], FoundRows]
 # The readers of text, those with the surest marks first: `is_own_format` tells whether a text is the tool's, `read` reads it.
-TEXTS = (aiconfigurator, cudnn, nccl_tests)
-TOOLS = ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, cudnn.TOOL, simumax.TOOL))
+TEXTS = (aiconfigurator, cudnn, cudnn_norms, nccl_tests)
+TOOLS = ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, cudnn.TOOL, cudnn_norms.TOOL, simumax.TOOL))
 
 
 def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:

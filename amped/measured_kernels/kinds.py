@@ -340,6 +340,7 @@ KINDS = {
     "heavily_compressed_attention_layers": KernelKind(mixers.COMPRESSED, mixers.compressed_layer_time, **OF_LAYER),
     "block_sparse_attention_layers": KernelKind(mixers.BLOCKS, mixers.block_sparse_layer_time, **OF_LAYER),
     "hyper_connections": KernelKind((*mixers.CONNECTION, "side"), mixers.connection_time, **SHARED),
+    "norms": KernelKind(mixers.NORM, mixers.norm_time, library=("software", "stage"), **SHARED),
     "encoder_attention_forward": KernelKind(mixers.ENCODER, mixers.encoder_time),
     "casts": KernelKind(("m", "k", "work"), mixers.cast_time, library=("software", "kernel", "work"), **SHARED),
     "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, library=("collective", "nccl"),

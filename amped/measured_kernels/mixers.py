@@ -266,3 +266,20 @@ def cast_time(columns: Columns, machine: Predictor) -> Any:
     entry = np.where(texts(columns["work"]) == "cast", CAST_BYTES, SCALE_BYTES)
     moved = floats(columns["m"]) * floats(columns["k"]) * entry
     return cores_of(machine).moving_time(moved, moved)
+
+
+# The bytes of an entry that a norm moves in 16 bits: forward it reads and writes, backward it reads two and writes one.
+NORM_BYTES = {"fwd": 4.0, "bwd": 6.0}
+# Cycles of a core for a row of a norm, by the software and the pass: PyTorch gives a row a block of threads, whatever its
+# width, and adds the gradients of weights in a kernel of its own. Fitted to four fifths of the shapes on H200 and GB200.
+ROW_CYCLES = {("pytorch", "fwd"): 180.0, ("pytorch", "bwd"): 350.0, ("cudnn", "fwd"): 5.0, ("cudnn", "bwd"): 12.0}
+NORM = ("rows", "width", "norm", "stage")
+
+
+def norm_time(columns: Columns, machine: Predictor) -> Any:
+    """The time of a norm in one pass: its bytes, and the cycles of its rows."""
+    cores, stage = cores_of(machine), str(columns["stage"][0])
+    rows, width = floats(columns["rows"]), floats(columns["width"])
+    moved = rows * width * NORM_BYTES[stage]
+    cycles = rows * ROW_CYCLES.get((str(columns["software"][0]), stage), 0.0)
+    return cores.moving_time(moved, 2.0 * moved) + cycles / cores.cycles

@@ -39,6 +39,7 @@ TEXTS = (
     "indexing",
     "side",
     "work",
+    "norm",
 )
 WINDOW = "window"
 # One shape of this many is kept out of every fit.
