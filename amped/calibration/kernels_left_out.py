@@ -143,6 +143,7 @@ class _SharedNumbers(_Family):
 
     def coefficients(self, kin: Sequence[str], precision: str) -> dict[str, float]:
         """None: the law takes no coefficient of a kin."""
+        del kin, precision
         return {}
 
 

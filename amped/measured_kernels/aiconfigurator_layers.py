@@ -6,6 +6,7 @@ collect_dsv4_attn.py, collect_msa_module.py, collect_mhc_module.py.
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from amped.base.errors import quoted
 from amped.base.files import shipped_json
 from amped.measured_kernels.aiconfigurator import FORMATS, INFERENCE, LATENCY, TOOL
 from amped.measured_kernels.found_rows import FoundRows, without_vendor
-from amped.measured_kernels.rows_of_tools import Cells, placed, positive
+from amped.measured_kernels.rows_of_tools import Cells, heads_of, placed, positive, rows_of_text
 
 SIZES = shipped_json("measured_kernels", "aiconfigurator_layers.json")
 # The least tokens of a sequence that amped compares: those of a chunk of a scan.
@@ -37,6 +38,21 @@ OF_TWO = "dynamic_per_token_scaled_fp8_quant_minus_static_scaled_fp8_quant"
 UNSUITED, GENERAL, NOT_WIDE = "heads of a width for which PyTorch takes another kernel", "torch_flow", 72
 
 Row = dict[str, object]
+
+
+class UnknownNetworkError(Exception):
+    """A row of a network whose sizes amped does not know."""
+
+
+def _sizes(kind: str, name: str) -> dict[str, Any]:
+    """The sizes of the layers of a network.
+
+    Raises:
+        UnknownNetworkError: for another network.
+    """
+    if name not in SIZES[kind]:
+        raise UnknownNetworkError(f"layers of a network whose sizes amped does not know ({name})")
+    return dict(SIZES[kind][name])
 
 
 def _linear(cells: Cells) -> tuple[str, Row]:
@@ -69,13 +85,17 @@ def _layer(cells: Cells) -> Row:
 def _indexed(cells: Cells) -> tuple[str, Row]:
     """The kind and the shape of a layer with an indexer; it may use the keys that an earlier layer selected."""
     indexing = "shared" if str(cells["op_name"]).endswith("skip_indexer") else "own"
-    return "indexed_attention_layers", {**_layer(cells), **SIZES["indexed"][str(cells["architecture"])], "indexing": indexing}
+    return "indexed_attention_layers", {
+        **_layer(cells),
+        **_sizes("indexed", str(cells["architecture"])),
+        "indexing": indexing,
+    }
 
 
 def _compressed(cells: Cells) -> tuple[str, Row]:
     """The kind and the shape of a layer with compressed keys; groups of outputs are split as heads are."""
     heads, each, parts = int(cells["num_heads"]), int(cells["compress_ratio"]), int(cells["tp_size"])
-    sizes = SIZES["compressed"][str(heads * parts)]
+    sizes = _sizes("compressed", str(heads * parts))
     is_indexed = "csa" in str(cells["op_name"]).split("_")
     kind = "compressed_sparse_attention_layers" if is_indexed else "heavily_compressed_attention_layers"
     groups, indexing = max(sizes["output_groups"] // parts, 1), "own" if is_indexed else "none"
@@ -84,7 +104,7 @@ def _compressed(cells: Cells) -> tuple[str, Row]:
 
 def _block_sparse(cells: Cells) -> tuple[str, Row]:
     """The kind and the shape of a layer that selects blocks of keys, with a head of its indexer for each group."""
-    sizes = {**SIZES["block_sparse"][str(cells["architecture"])]}
+    sizes = _sizes("block_sparse", str(cells["architecture"]))
     groups = max(int(cells["num_heads"]) // sizes.pop("heads_per_group"), 1)
     return "block_sparse_attention_layers", {**_layer(cells), **sizes, "key_value_heads": groups, "index_heads": groups}
 
@@ -145,6 +165,36 @@ def table_of(columns: Mapping[str, Sequence[Any]]) -> LayerTable | None:
     return table if table and table.tokens in columns else None
 
 
+def is_own_format(text: str) -> bool:
+    """Whether a text is such a table: its first line names the columns, its second line an operation of these."""
+    if not heads_of(text) >= {*MARKS}:
+        return False
+    first = next(csv.DictReader(text.splitlines()), {})
+    return first.get("op_name") in TABLES and TABLES[str(first["op_name"])].tokens in first
+
+
+def read(text: str, path: Path) -> FoundRows:
+    """The kernels of a table that is given as text.
+
+    Raises:
+        FileError: for a damaged line or row, with its number.
+    """
+    heads, rows = rows_of_text(text, path)
+    cells = [row for _, row in rows]
+    columns: dict[str, Any] = {name: _numbers([row[name] for row in cells]) for name in heads}
+    return read_columns(columns, path)
+
+
+def _numbers(column: list[str]) -> NDArray[Any]:
+    """A column as numbers, whole ones if all are; as texts if not all are numbers."""
+    for kind in (np.int64, np.float64):
+        try:
+            return np.array(column, dtype=np.str_).astype(kind)
+        except ValueError:
+            continue
+    return np.array(column, dtype=np.str_)
+
+
 def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
     """The kernels of a table that is given as columns.
 
@@ -159,13 +209,19 @@ def read_columns(columns: Mapping[str, Sequence[Any]], path: Path) -> FoundRows:
         is_left |= is_such
     for place in np.flatnonzero(~is_left).tolist():
         with placed(f"row {place + 1}", path):
-            kind, row = _row({name: column[place] for name, column in arrays.items()}, table)
-            kernels.add(kind, **row)
+            try:
+                kind, row = _row({name: column[place] for name, column in arrays.items()}, table)
+            except UnknownNetworkError as error:
+                kernels.leave(str(error))
+            else:
+                kernels.add(kind, **row)
     kernels.left = +kernels.left
     return kernels
 
 
-def _left_because(columns: Mapping[str, NDArray[Any]], table: LayerTable | None) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+def _left_because(
+    columns: Mapping[str, NDArray[Any]], table: LayerTable | None
+) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     """The reasons why rows are left out, each with the rows that it is true of."""
     names, kernels = columns["op_name"].astype(str), columns["kernel_source"].astype(str)
     for column, plain in (("step", 0), ("phase", "context")):

@@ -193,3 +193,19 @@ def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
         * floats(columns["seq_len"]) ** 2
         * (columns["qk_head_dim"] + columns["v_head_dim"])
     )
+
+
+# --- attention without a mask ----------------------------------------------------------------------------------------
+
+# The entries to whose multiples a kernel pads the width of a head, by its name in tables; others pad to 32.
+# Source: Dao-AILab/flash-attention, hopper/tile_size.h and flash_attn/cute/interface.py; measured.
+PADDED_WIDTHS = {"flash_attention_v4": 64.0, "vllm_vit_flash_attn_fa4": 64.0, "torch_flow": 64.0, "triton": 128.0}
+ENCODER = ("batch", "tokens", "heads", "head_dimension")
+
+
+def encoder_time(columns: Columns, machine: Predictor) -> Any:
+    """The time of an attention without a mask, whose heads a kernel pads to its own widths."""
+    multiple = PADDED_WIDTHS.get(str(columns["kernel"][0]), 32.0)
+    width = np.ceil(floats(columns["head_dimension"]) / multiple) * multiple
+    sizes = {"key_value_heads": columns["heads"], "key_width": width, "value_width": width}
+    return operator_time(training_forward({**columns, **sizes, "mask": "none", "window": 0.0}), machine)

@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import ConfigError
+from amped.measured_kernels import mixers, streaming
 from amped.measured_kernels.attention import (
+    ENCODER,
     attention_time,
+    encoder_time,
     peak_attention_flops,
     peak_backward,
     peak_forward,
@@ -24,7 +27,6 @@ from amped.measured_kernels.attention import (
 )
 from amped.measured_kernels.experts import experts_time
 from amped.measured_kernels.latent_attention import latent_attention_time
-from amped.measured_kernels import mixers
 from amped.measured_kernels.predictor import (
     BYTES_16_BIT,
     BYTES_FP32,
@@ -340,9 +342,9 @@ KINDS = {
     "heavily_compressed_attention_layers": KernelKind(mixers.COMPRESSED, mixers.compressed_layer_time, **OF_LAYER),
     "block_sparse_attention_layers": KernelKind(mixers.BLOCKS, mixers.block_sparse_layer_time, **OF_LAYER),
     "hyper_connections": KernelKind((*mixers.CONNECTION, "side"), mixers.connection_time, **SHARED),
-    "norms": KernelKind(mixers.NORM, mixers.norm_time, library=("software", "stage"), **SHARED),
-    "encoder_attention_forward": KernelKind(mixers.ENCODER, mixers.encoder_time),
-    "casts": KernelKind(("m", "k", "work"), mixers.cast_time, library=("software", "kernel", "work"), **SHARED),
+    "norms": KernelKind(streaming.NORM, streaming.norm_time, library=("software", "stage"), **SHARED),
+    "encoder_attention_forward": KernelKind(ENCODER, encoder_time),
+    "casts": KernelKind(("m", "k", "work"), streaming.cast_time, library=("software", "kernel", "work"), **SHARED),
     "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, library=("collective", "nccl"),
                               measured=("element", "time_us"), is_compared=lambda columns: _payload_bytes(columns) > SMALLEST_PAYLOAD),
 }  # fmt: skip

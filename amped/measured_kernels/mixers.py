@@ -6,13 +6,11 @@ activations, and what compresses keys, stays in 16 bits.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 
 from amped.base.errors import ConfigError, quoted
-from amped.measured_kernels.attention import training_forward
 from amped.measured_kernels.predictor import (
     BYTES_16_BIT,
     Array,
@@ -20,13 +18,12 @@ from amped.measured_kernels.predictor import (
     Predictor,
     floats,
     operator_time,
-    share_of_traffic,
     texts,
     tool_name,
 )
 from amped.theory.nouns import mixer_work as work
 from amped.theory.nouns.kernel_work import Traffic, operator
-from amped.theory.nouns.mixer_records import Cores, ScanKernel, SparseKernel
+from amped.theory.nouns.mixer_records import ScanKernel, SparseKernel
 from amped.theory.roofline import mixers
 
 # Kernels that do a scan in one kernel or two, by their names in tables; all others are kernels of Triton.
@@ -62,13 +59,6 @@ ON_GENERATION = {("default", "Hopper"): "tensorrt_llm_hopper"}
 OWN = "own"
 
 
-def cores_of(machine: Predictor) -> Cores:
-    """What the laws of these kernels take from an accelerator; benchmarks find bytes in its shared cache."""
-    products, bandwidth = machine.rates.products, machine.rates.streams.bandwidth
-    found = partial(share_of_traffic, cache=machine.cache, bandwidth=bandwidth, core_bandwidth=machine.core_bandwidth)
-    return Cores(products.tiles.cores, machine.frequency, 2.0 / products.batched_time, bandwidth, found)
-
-
 def _numbers(columns: Columns, *names: str) -> tuple[Array, ...]:
     """Some columns as numbers."""
     return tuple(floats(columns[name]) for name in names)
@@ -79,7 +69,7 @@ def convolution_time(columns: Columns, machine: Predictor) -> Any:
     batch, tokens, channels = _numbers(columns, "batch", "tokens", "channels")
     block = BLOCKS_OF_TOKENS.get(str(columns["software"][0])) or BLOCKS_OF_TOKENS.get(tool_name(columns), 1.0)
     moved, padding = work.convolution_bytes(batch * tokens, channels), np.ceil(tokens / block) * block / tokens
-    return mixers.convolution_time(moved, padding, cores_of(machine))  # type: ignore[no-untyped-call]
+    return mixers.convolution_time(moved, padding, machine.cores)  # type: ignore[no-untyped-call]
 
 
 SCAN = ("batch", "tokens", "heads", "key_heads", "key_width", "value_width")
@@ -88,23 +78,26 @@ SCAN = ("batch", "tokens", "heads", "key_heads", "key_width", "value_width")
 def gated_delta_time(columns: Columns, machine: Predictor) -> Any:
     """The time of the scan of a gated delta net."""
     kernel = FUSED_SCANS.get(str(columns["kernel"][0]), mixers.GATED_DELTA)
-    batch, tokens, heads, *widths = _numbers(columns, *SCAN)
-    moved, held = work.gated_delta_bytes(batch * tokens, heads, *widths, kernel.chunk)
+    batch, tokens, heads, key_heads, keys, values = _numbers(columns, *SCAN)
+    moved, held = work.gated_delta_bytes(batch * tokens, heads, key_heads, keys, values, kernel.chunk)
     return _scan_time(kernel, columns, moved, held, machine)
 
 
 def kimi_delta_time(columns: Columns, machine: Predictor) -> Any:
     """The time of the scan of a Kimi delta attention."""
     kernel = FUSED_SCANS.get(str(columns["kernel"][0]), mixers.KIMI_DELTA)
-    batch, tokens, heads, _, *widths = _numbers(columns, *SCAN)
-    moved, held = work.kimi_delta_bytes(batch * tokens, heads, *widths, kernel.chunk)
+    batch, tokens, heads, _, keys, values = _numbers(columns, *SCAN)
+    moved, held = work.kimi_delta_bytes(batch * tokens, heads, keys, values, kernel.chunk)
     return _scan_time(kernel, columns, moved, held, machine)
 
 
 def _scan_time(kernel: ScanKernel, columns: Columns, moved: Any, held: Any, machine: Predictor) -> Any:
     """The time of a scan that moves `moved` bytes of tensors of `held` bytes."""
-    batch, tokens, heads = _numbers(columns, "batch", "tokens", "heads")
-    return mixers.scan_time(kernel, batch, tokens, heads, moved, held, cores_of(machine))  # type: ignore[no-untyped-call]
+    batch, tokens, heads, _, keys, values = _numbers(columns, *SCAN)
+    flops = work.delta_rule_flops(batch * tokens, heads, keys, values, kernel.chunk)
+    return mixers.scan_time(  # type: ignore[no-untyped-call]
+        kernel, batch, tokens, heads, flops, moved, held, machine.cores
+    )
 
 
 # --- layers of sparse attention --------------------------------------------------------------------------------------
@@ -118,7 +111,9 @@ def sparse_kernel(columns: Columns, machine: Predictor) -> SparseKernel:
     """
     name, is_narrow = str(columns["kernel"][0]), str(columns["cache"][0]) != "bfloat16"
     if name not in SPARSE:
-        raise ConfigError(f"{quoted(name)} is no kernel of sparse attention that amped knows", f"it knows {', '.join(SPARSE)}")
+        raise ConfigError(
+            f"{quoted(name)} is no kernel of sparse attention that amped knows", f"it knows {', '.join(SPARSE)}"
+        )
     row = ON_GENERATION.get((name, machine.generation)) or SPARSE[name][is_narrow]
     return mixers.SPARSE_KERNELS[row]
 
@@ -148,19 +143,19 @@ def _indexing_time(kernel: SparseKernel, columns: Columns, each: Any, machine: P
     tokens, heads, width, rank = _numbers(columns, "tokens", "index_heads", "index_width", "query_rank")
     rows = floats(columns["batch"]) * tokens
     scores = rows * work.causal_keys(tokens, np.inf, each)
-    scored = mixers.indexing_time(kernel, scores, heads, cores_of(machine))  # type: ignore[no-untyped-call]
+    scored = mixers.indexing_time(kernel, scores, heads, machine.cores)  # type: ignore[no-untyped-call]
     return (texts(columns["indexing"]) == OWN) * (weighted_time(machine, rows, heads * width, rank) + scored)
 
 
 def _attended_time(kernel: SparseKernel, flops: Any, entries: Any, columns: Columns, machine: Predictor) -> Any:
     """The time of the products of an attention, and of what its layer does besides products."""
-    rows, cores = floats(columns["batch"]) * floats(columns["tokens"]), cores_of(machine)
+    rows, cores = floats(columns["batch"]) * floats(columns["tokens"]), machine.cores
     products = mixers.attended_time(kernel, flops, cores)  # type: ignore[no-untyped-call]
     return products + mixers.besides_time(kernel, rows, rows * entries, BYTES_16_BIT, cores)  # type: ignore[no-untyped-call]
 
 
 INDEX = ("index_heads", "index_width", "selected_keys", "indexing")
-INDEXED = ("batch", "tokens", "heads", "dimensionality", "query_rank", "latent_rank", "key_width", "rotary_width",
+INDEXED = ("batch", "tokens", "heads", "dimensionality", "query_rank", "latent_rank", "key_width", "rotated_width",
            "value_width", *INDEX)  # fmt: skip
 
 
@@ -174,7 +169,9 @@ def indexed_layer_time(columns: Columns, machine: Predictor) -> Any:
     batch, tokens, heads, wide, rank, latent, key, rotary, value = _numbers(columns, *INDEXED[:9])
     rows, most = batch * tokens, floats(columns["selected_keys"])
     products = weighted_time(machine, rows, rank + latent + rotary, wide)
-    products += weighted_time(machine, rows, heads * (key + rotary), rank) + weighted_time(machine, rows, wide, heads * value)
+    products += weighted_time(machine, rows, heads * (key + rotary), rank) + weighted_time(
+        machine, rows, wide, heads * value
+    )
     keys = np.where(kernel.pads > 0, most, work.causal_keys(tokens, most))
     if kernel is mixers.SPARSE_KERNELS["dense"]:
         products += weighted_time(machine, rows, heads * (key + value), latent)
@@ -221,9 +218,11 @@ def block_sparse_layer_time(columns: Columns, machine: Predictor) -> Any:
     batch, tokens, heads, groups, wide, width, index_heads, most = _numbers(columns, *BLOCKS)
     rows = batch * tokens
     products = weighted_time(machine, rows, (heads + 2 * groups) * width, wide)
-    products += weighted_time(machine, rows, wide, heads * width) + half_time(machine, rows, (index_heads + 1) * width, wide)
+    products += weighted_time(machine, rows, wide, heads * width) + half_time(
+        machine, rows, (index_heads + 1) * width, wide
+    )
     scores = rows * index_heads * work.causal_keys(tokens, np.inf)
-    products += mixers.indexing_time(kernel, scores, 0.0, cores_of(machine))  # type: ignore[no-untyped-call]
+    products += mixers.indexing_time(kernel, scores, 0.0, machine.cores)  # type: ignore[no-untyped-call]
     flops = work.attended_flops(rows, heads, width, width, work.causal_keys(tokens, most))
     return products + _attended_time(kernel, flops, heads * width, columns, machine)
 
@@ -238,48 +237,4 @@ def connection_time(columns: Columns, machine: Predictor) -> Any:
     before, after = work.connection_bytes(tokens, wide, streams)
     is_before = texts(columns["side"]) == BEFORE
     moved = np.where(is_before, before, after)
-    return mixers.connection_time(moved, tokens, is_before * iterations, cores_of(machine))  # type: ignore[no-untyped-call]
-
-
-# --- towers and casts ------------------------------------------------------------------------------------------------
-
-# The entries to whose multiples a kernel pads the width of a head, by its name in tables; others pad to 32.
-# Source: Dao-AILab/flash-attention, hopper/tile_size.h and flash_attn/cute/interface.py; measured.
-PADDED_WIDTHS = {"flash_attention_v4": 64.0, "vllm_vit_flash_attn_fa4": 64.0, "torch_flow": 64.0, "triton": 128.0}
-ENCODER = ("batch", "tokens", "heads", "head_dimension")
-
-
-def encoder_time(columns: Columns, machine: Predictor) -> Any:
-    """The time of an attention without a mask, whose heads a kernel pads to its own widths."""
-    multiple = PADDED_WIDTHS.get(str(columns["kernel"][0]), 32.0)
-    width = np.ceil(floats(columns["head_dimension"]) / multiple) * multiple
-    sizes = {"key_value_heads": columns["heads"], "key_width": width, "value_width": width}
-    return operator_time(training_forward({**columns, **sizes, "mask": "none", "window": 0.0}), machine)
-
-
-# The bytes of an entry that is cast to 8 bits: read in 16 bits and written. Scales need only the first.
-CAST_BYTES, SCALE_BYTES = 3.0, 2.0
-
-
-def cast_time(columns: Columns, machine: Predictor) -> Any:
-    """The time in which a tensor of m × k entries is cast to 8 bits, or in which its scales are found."""
-    entry = np.where(texts(columns["work"]) == "cast", CAST_BYTES, SCALE_BYTES)
-    moved = floats(columns["m"]) * floats(columns["k"]) * entry
-    return cores_of(machine).moving_time(moved, moved)
-
-
-# The bytes of an entry that a norm moves in 16 bits: forward it reads and writes, backward it reads two and writes one.
-NORM_BYTES = {"fwd": 4.0, "bwd": 6.0}
-# Cycles of a core for a row of a norm, by the software and the pass: PyTorch gives a row a block of threads, whatever its
-# width, and adds the gradients of weights in a kernel of its own. Fitted to four fifths of the shapes on H200 and GB200.
-ROW_CYCLES = {("pytorch", "fwd"): 180.0, ("pytorch", "bwd"): 350.0, ("cudnn", "fwd"): 5.0, ("cudnn", "bwd"): 12.0}
-NORM = ("rows", "width", "norm", "stage")
-
-
-def norm_time(columns: Columns, machine: Predictor) -> Any:
-    """The time of a norm in one pass: its bytes, and the cycles of its rows."""
-    cores, stage = cores_of(machine), str(columns["stage"][0])
-    rows, width = floats(columns["rows"]), floats(columns["width"])
-    moved = rows * width * NORM_BYTES[stage]
-    cycles = rows * ROW_CYCLES.get((str(columns["software"][0]), stage), 0.0)
-    return cores.moving_time(moved, 2.0 * moved) + cycles / cores.cycles
+    return mixers.connection_time(moved, tokens, is_before * iterations, machine.cores)  # type: ignore[no-untyped-call]

@@ -43,14 +43,14 @@ class ScanKernel:
 
     Attributes:
         chunk: the tokens of a chunk.
-        token: cycles of a core for each token of a head, in the kernels that compute all chunks side by side.
+        flops: operations of a core in a cycle, in the kernels that compute all chunks side by side.
         step: cycles of the kernel that hands the state from chunk to chunk, for each of them.
         carried: the sequences of a head whose states a core hands on as fast as that of one.
         stores: 1 if what one kernel hands to the next lies in memory, 0 if one kernel does all.
     """
 
     chunk: float
-    token: float
+    flops: float
     step: float
     carried: float
     stores: float

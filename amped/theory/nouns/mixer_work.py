@@ -24,7 +24,10 @@ def convolution_flops(tokens: Any, channels: Any, taps: Any) -> Any:
 
 
 def convolution_bytes(tokens: Any, channels: Any, entry: Any = HALF) -> Any:
-    """The bytes of such a convolution, which reads and writes each entry once. Source: arXiv 2312.00752, section 3.4."""
+    """The bytes of a causal convolution, which reads and writes each entry once.
+
+    Source: arXiv 2312.00752, section 3.4.
+    """
     return 2 * tokens * channels * entry
 
 
@@ -33,9 +36,9 @@ def delta_rule_flops(tokens: Any, heads: Any, key_width: Any, value_width: Any, 
 
         flops = tokens·heads·(chunk·(6·key + 4·value) + 6·key·value + 2/3·chunk²)
 
-    In a chunk, keys meet keys and queries meet keys (2·chunk·key each), a triangular matrix is inverted (2/3·chunk²),
-    the inverse multiplies keys and values, and the masked scores multiply values (2·chunk·width each). The state of
-    key × value entries is read for queries and for the corrections of values, and keys add to it (2·key·value each).
+    In a chunk, keys meet keys and queries meet keys (2·chunk·key each), a triangular matrix is inverted
+    (2/3·chunk²), the inverse multiplies keys and values, and the masked scores multiply values (2·chunk·width each).
+    The state of key × value entries is read for queries and for the corrections of values, and keys add to it (2·key·value each).
     The gates take few operations and are left out.
 
     Source: arXiv 2406.06484, section 3; arXiv 2412.06464, section 3.3; arXiv 2510.26692, section 3.1.
@@ -54,6 +57,11 @@ def delta_rule_backward_flops(tokens: Any, heads: Any, key_width: Any, value_wid
     again = chunk * 2 * (key_width + value_width) + 4 * key_width * value_width
     forward = delta_rule_flops(tokens, heads, key_width, value_width, chunk)
     return 2 * forward + tokens * heads * again
+
+
+# Backward, each tensor of the forward pass is read again, and its gradient is written and read once. By law: no table
+# measures a backward pass.
+BACKWARD_TRAFFIC = 3.0
 
 
 def gated_delta_bytes(
@@ -75,7 +83,9 @@ def gated_delta_bytes(
 
 
 def kimi_delta_bytes(tokens: Any, heads: Any, key_width: Any, value_width: Any, chunk: Any) -> tuple[Any, Any]:
-    """The same for Kimi delta attention, whose gates have an entry for each entry of a key, in full precision.
+    """The bytes that the kernels of a Kimi delta attention move, one kernel after another, and those of their tensors.
+
+    Its gates have an entry for each entry of a key, in full precision; all else is as in a gated delta net.
 
     Source: fla-org/flash-linear-attention, fla/ops/kda/chunk.py (its kernels in order).
     """
@@ -86,9 +96,7 @@ def kimi_delta_bytes(tokens: Any, heads: Any, key_width: Any, value_width: Any, 
     return tokens * heads * moved, tokens * heads * held
 
 
-def state_space_flops(
-    tokens: Any, heads: Any, head_width: Any, state_width: Any, groups: Any, chunk: Any
-) -> Any:
+def state_space_flops(tokens: Any, heads: Any, head_width: Any, state_width: Any, groups: Any, chunk: Any) -> Any:
     """The operations of Mamba-2's state-space dual in chunks.
 
         flops = tokens·(2·groups·chunk·state + heads·(2·chunk·width + 4·state·width))
@@ -102,9 +110,7 @@ def state_space_flops(
     return tokens * (groups * of_group + heads * of_head)
 
 
-def state_space_bytes(
-    tokens: Any, heads: Any, head_width: Any, state_width: Any, groups: Any, chunk: Any
-) -> Any:
+def state_space_bytes(tokens: Any, heads: Any, head_width: Any, state_width: Any, groups: Any, chunk: Any) -> Any:
     """The bytes that the kernels of a state-space dual move: its inputs are read twice, outputs written once.
 
     The states of chunks, in full precision, are written and read twice: where they are summed, and where they are used.
@@ -152,8 +158,8 @@ def connection_flops(tokens: Any, dimensionality: Any, streams: Any, iterations:
     """The operations of a manifold-constrained hyper-connection before a block, and after it.
 
     Before: a product of all streams with streams·(2 + streams) columns gives the weights, Sinkhorn's iterations divide
-    rows and columns of streams × streams entries, and the input of the block is the weighted sum of the streams. After:
-    the streams are mixed, and the output of the block is added to each.
+    rows and columns of streams × streams entries, and the input of the block is the weighted sum of the streams.
+    After: the streams are mixed, and the output of the block is added to each.
 
     Source: arXiv 2512.24880, section 4.2.
     """

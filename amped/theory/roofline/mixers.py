@@ -16,52 +16,68 @@ from amped.theory.nouns.mixer_records import ScanKernel, SparseKernel
 from amped.theory.roofline.kernels import together
 
 # The bytes that a core moves in a cycle where it rearranges entries, which lie anywhere, so that each is waited for.
-# Memory is slower than all cores together on accelerators with GDDR, and faster on those with HBM. Fitted to four fifths of
-# all mixture layers, on all accelerators and in all precisions at once. Convolutions move as
-# many: 9.5 to 10.5 on H100, B200 and GB200.
+# Memory is slower than all cores together on accelerators with GDDR, and faster on those with HBM. Fitted to four
+# fifths of all mixture layers, on all accelerators and in all precisions at once. Convolutions move as many: 9.5 to
+# 10.5 on H100, B200 and GB200.
 BYTES_PER_CYCLE = 10.0
 
-# Fitted to four fifths of the scans in ai-dynamo/aiconfigurator (SGLang, TensorRT-LLM and
-# vLLM on H100, B200, GB200 and L40S). GATED_DELTA and KIMI_DELTA are kernels of Triton, one after another, as trainings
-# use them; the FUSED ones hand states on and do all else in one kernel or two.
-GATED_DELTA = ScanKernel(chunk=64, token=330, step=2200, carried=0.85, stores=1)
-KIMI_DELTA = ScanKernel(chunk=64, token=608, step=1580, carried=0.85, stores=1)
-FUSED_GATED_DELTA = ScanKernel(chunk=64, token=12.6, step=4640, carried=1, stores=0)
-FUSED_KIMI_DELTA = ScanKernel(chunk=64, token=129, step=6580, carried=1, stores=0)
+# Fitted to four fifths of the scans in ai-dynamo/aiconfigurator (SGLang, TensorRT-LLM and vLLM on H100, B200, GB200 and
+# L40S; heads of 128, chunks of 64). GATED_DELTA and KIMI_DELTA are kernels of Triton, one after another, as trainings
+# use them; the FUSED ones hand states on and do nearly all else in one kernel. STATE_SPACE is assumed: as many
+# operations in a cycle as in GATED_DELTA; its states are only added, in as many cycles as two trips to memory take.
+GATED_DELTA = ScanKernel(chunk=64, flops=554, step=2200, carried=0.85, stores=1)
+KIMI_DELTA = ScanKernel(chunk=64, flops=301, step=1580, carried=0.85, stores=1)
+FUSED_GATED_DELTA = ScanKernel(chunk=64, flops=14500, step=4640, carried=1, stores=0)
+FUSED_KIMI_DELTA = ScanKernel(chunk=64, flops=1420, step=6580, carried=1, stores=0)
+STATE_SPACE = ScanKernel(chunk=128, flops=554, step=1000, carried=0.85, stores=1)
 
 
-def scan_time(kernel, sequences, tokens, heads, moved, held, cores):
-    """The time of a linear attention in chunks, forward.
+def scan_time(kernel, sequences, tokens, heads, flops, moved, held, cores, sweeps=1.0):
+    """The time of a linear attention in chunks, in one pass.
 
-        time = ⁴√(computing⁴ + moving⁴) + chunks·step·waves / frequency,
-        computing = sequences·tokens·heads·token / (cores·frequency),  chunks = ⌈tokens / chunk⌉,
+        time = ⁴√(computing⁴ + moving⁴) + sweeps·chunks·step·waves / frequency,
+        computing = flops / (cores·frequency·operations of a cycle),  chunks = ⌈tokens / chunk⌉,
         waves = max(1, w), or ⌈w⌉ of a single kernel,  w = sequences·heads / (cores·carried).
 
     The chunks of a sequence are computed side by side, but their states one after another: with few sequences and heads
-    most cores wait for those that hand states on. `moved` and `held` are the bytes that the kernels move, and those of
-    their tensors; a single kernel keeps them beside its core.
+    most cores wait for those that hand states on. A single kernel keeps its tensors beside its core. The small products
+    of a chunk depend on one another, so that cores compute as many operations in a cycle whatever their peak is.
 
-    Source: arXiv 2406.06484, section 3.2 (parallel over chunks, sequential over states); fla-org/flash-linear-attention,
-    fla/ops/common/chunk_delta_h.py. Differs: the fourth root of the sum of fourth powers replaces the longer.
+    Args:
+        kernel: the numbers of the kernel.
+        sequences: the sequences.
+        tokens: the tokens of each.
+        heads: the heads, each with a state.
+        flops: the operations of the pass.
+        moved: the bytes that the kernels move.
+        held: the bytes of their tensors.
+        cores: the accelerator.
+        sweeps: how often states are handed on: once forward, twice backward (states again, then their gradients).
+
+    Source: arXiv 2406.06484, section 3.2 (parallel over chunks, sequential over states);
+    fla-org/flash-linear-attention, fla/ops/common/chunk_delta_h.py. Differs: the fourth root of the sum of fourth
+    powers replaces the longer.
     """
-    rows, waves = sequences * tokens * heads, sequences * heads / (cores.number * kernel.carried)
-    computing = rows * kernel.token / cores.cycles
+    waves = sequences * heads / (cores.number * kernel.carried)
+    computing = flops / (kernel.flops * cores.cycles)
     side_by_side = together(computing, kernel.stores * cores.moving_time(moved, held))
     handing = np.where(kernel.stores > 0, np.maximum(waves, 1.0), np.ceil(waves))
-    return side_by_side + np.ceil(tokens / kernel.chunk) * kernel.step * handing / cores.frequency
+    return side_by_side + sweeps * np.ceil(tokens / kernel.chunk) * kernel.step * handing / cores.frequency
 
 
 def convolution_time(moved, padding, cores):
     """The time of a causal convolution, which is limited by memory, or by how fast cores rearrange its entries.
 
-    Cores also go through the entries by which a kernel pads short sequences: `padding` times as many. Source: Williams et al., CACM 52(4), 2009 (roofline); `BYTES_PER_CYCLE`.
+    Cores also go through the entries by which a kernel pads short sequences: `padding` times as many.
+
+    Source: Williams et al., CACM 52(4), 2009 (roofline); `BYTES_PER_CYCLE`.
     """
     return together(cores.moving_time(moved, moved), moved * padding / (BYTES_PER_CYCLE * cores.cycles))
 
 
-# Fitted to four fifths of the layers in ai-dynamo/aiconfigurator. An indexer's score takes equally long on H100 and B200: its
-# products are in 8 bits, but what limits it are the sums over heads and the top k. `blocks` writes and reads an output in full
-# precision for each block of keys that a query selects (2·16 passes of twice the width, half of them from the cache).
+# Fitted to four fifths of the layers in ai-dynamo/aiconfigurator. An indexer's score takes equally long on H100 and
+# B200: its products are in 8 bits, but what limits it are the sums over heads and the top k. `blocks` writes and reads
+# an output in full precision for each block of keys that a query selects, which are its many passes.
 INDEX = {"score": 0.45, "head_score": 0.055}
 SPARSE_KERNELS = {
     "flash_mla": SparseKernel(share=0.98, row=92000, passes=4.0, heads=64, **INDEX),
