@@ -38,8 +38,8 @@ def delta_rule_flops(tokens: Any, heads: Any, key_width: Any, value_width: Any, 
 
     In a chunk, keys meet keys and queries meet keys (2·chunk·key each), a triangular matrix is inverted
     (2/3·chunk²), the inverse multiplies keys and values, and the masked scores multiply values (2·chunk·width each).
-    The state of key × value entries is read for queries and for the corrections of values, and keys add to it (2·key·value each).
-    The gates take few operations and are left out.
+    The state of key × value entries is read for queries and for the corrections of values, and keys add to it
+    (2·key·value each). The gates take few operations and are left out.
 
     Source: arXiv 2406.06484, section 3; arXiv 2412.06464, section 3.3; arXiv 2510.26692, section 3.1.
     """
