@@ -36,6 +36,8 @@ NO_TIME, DIFFERENCE = "no time of its own", "the difference of the times of two 
 OF_TWO = "dynamic_per_token_scaled_fp8_quant_minus_static_scaled_fp8_quant"
 # PyTorch's attention of Blackwell has no heads of this width, and takes another kernel.
 UNSUITED, GENERAL, NOT_WIDE = "heads of a width for which PyTorch takes another kernel", "torch_flow", 72
+# SGLang's own attention without FlashAttention: four times slower where keys and values do not fit in the shared cache.
+FOR_PROMPTS, OWN = "an attention of inference, which trainings do not use", "triton"
 
 Row = dict[str, object]
 
@@ -237,6 +239,7 @@ def _left_because(
     yield DIFFERENCE, kernels == OF_TWO
     if "head_dim" in columns and "attn_dtype" in columns:
         is_blackwell = np.char.find(columns["device"].astype(str), "B200") >= 0
+        yield FOR_PROMPTS, kernels == OWN
         yield UNSUITED, is_blackwell & (kernels == GENERAL) & (columns["head_dim"] == NOT_WIDE)
     if table.precision:
         formats = columns[table.precision].astype(str)
