@@ -31,6 +31,8 @@ KEYS_ALONE = ("TRTLLM", "SGLang 0.5.10")
 SEARCHING, STANDING_IN = "msa_fmha_sm100", "default"
 UNSTEADY = "a kernel whose times contain its host's search for a faster one"
 UNFUSED = "attention of single operations, which stands for a kernel"
+# An attention without its layer, on shapes of inference.
+WITHOUT_LAYER, CORE = "an attention without its layer: amped has a law of the layer", "dsv4_hca_attn_module"
 # Scales that come with the cast have no time of their own; others are the difference of the times of two kernels.
 NO_TIME, DIFFERENCE = "no time of its own", "the difference of the times of two kernels"
 OF_TWO = "dynamic_per_token_scaled_fp8_quant_minus_static_scaled_fp8_quant"
@@ -149,7 +151,7 @@ TABLES = {
     **dict.fromkeys(("gdn", "kda"), LayerTable(_linear, "seq_len")),
     "mamba2": LayerTable(_state_space, "seq_len"),
     **dict.fromkeys(("dsa_context_module", "dsa_context_module_skip_indexer"), LayerTable(_indexed, "isl", "gemm_type")),
-    **dict.fromkeys(("dsv4_csa_context_module", "dsv4_hca_context_module"), LayerTable(_compressed, "isl", "gemm_type")),
+    **dict.fromkeys(("dsv4_csa_context_module", "dsv4_hca_context_module", CORE), LayerTable(_compressed, "isl", "gemm_type")),
     "msa_context_module": LayerTable(_block_sparse, "isl", "gemm_type"),
     **dict.fromkeys(("pre", "post"), LayerTable(_connection, "num_tokens")),
     "encoder_attention": LayerTable(_encoder, "isl"),
@@ -231,6 +233,7 @@ def _left_because(
             yield INFERENCE, columns[column] != plain
     if table is None:
         return
+    yield WITHOUT_LAYER, names == CORE
     yield TOO_SHORT, columns[table.tokens].astype(np.int64) < LEAST
     is_block = names == "msa_context_module"
     yield UNSTEADY, is_block & (kernels == SEARCHING)
