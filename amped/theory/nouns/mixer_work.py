@@ -34,17 +34,17 @@ def convolution_bytes(tokens: Any, channels: Any, entry: Any = HALF) -> Any:
 def delta_rule_flops(tokens: Any, heads: Any, key_width: Any, value_width: Any, chunk: Any) -> Any:
     """The operations of a gated delta rule in chunks: gated delta net, and Kimi delta attention.
 
-        flops = tokens·heads·(chunk·(6·key + 4·value) + 6·key·value + 2/3·chunk²)
+        flops = tokens·heads·(chunk·(6·key + 4·value) + 6·key·value + 1/3·chunk²)
 
     In a chunk, keys meet keys and queries meet keys (2·chunk·key each), a triangular matrix is inverted
-    (2/3·chunk²), the inverse multiplies keys and values, and the masked scores multiply values (2·chunk·width each).
+    (1/3·chunk²), the inverse multiplies keys and values, and the masked scores multiply values (2·chunk·width each).
     The state of key × value entries is read for queries and for the corrections of values, and keys add to it
     (2·key·value each). The gates take few operations and are left out.
 
     Source: arXiv 2406.06484, section 3; arXiv 2412.06464, section 3.3; arXiv 2510.26692, section 3.1.
     """
     in_chunk, state = chunk * (6 * key_width + 4 * value_width), 6 * key_width * value_width
-    return tokens * heads * (in_chunk + state + 2 / 3 * chunk**2)
+    return tokens * heads * (in_chunk + state + chunk**2 / 3)
 
 
 def delta_rule_backward_flops(tokens: Any, heads: Any, key_width: Any, value_width: Any, chunk: Any) -> Any:

@@ -25,11 +25,11 @@ BYTES_PER_CYCLE = 10.0
 # L40S; heads of 128, chunks of 64). GATED_DELTA and KIMI_DELTA are kernels of Triton, one after another, as trainings
 # use them; the FUSED ones hand states on and do nearly all else in one kernel. STATE_SPACE is assumed: as many
 # operations in a cycle as in GATED_DELTA; its states are only added, in as many cycles as two trips to memory take.
-GATED_DELTA = ScanKernel(chunk=64, flops=554, step=2200, carried=0.85, stores=1)
-KIMI_DELTA = ScanKernel(chunk=64, flops=301, step=1580, carried=0.85, stores=1)
-FUSED_GATED_DELTA = ScanKernel(chunk=64, flops=14500, step=4640, carried=1, stores=0)
-FUSED_KIMI_DELTA = ScanKernel(chunk=64, flops=1420, step=6580, carried=1, stores=0)
-STATE_SPACE = ScanKernel(chunk=128, flops=554, step=1000, carried=0.85, stores=1)
+GATED_DELTA = ScanKernel(chunk=64, flops=550, step=2200, carried=0.85, stores=1)
+KIMI_DELTA = ScanKernel(chunk=64, flops=299, step=1580, carried=0.85, stores=1)
+FUSED_GATED_DELTA = ScanKernel(chunk=64, flops=14400, step=4640, carried=1, stores=0)
+FUSED_KIMI_DELTA = ScanKernel(chunk=64, flops=1410, step=6580, carried=1, stores=0)
+STATE_SPACE = ScanKernel(chunk=128, flops=550, step=1000, carried=0.85, stores=1)
 
 
 def scan_time(kernel, sequences, tokens, heads, flops, moved, held, cores, sweeps=1.0):
