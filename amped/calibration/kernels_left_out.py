@@ -15,6 +15,7 @@ from amped.base.errors import ConfigError
 from amped.calibration.fitting import Tell
 from amped.calibration.kernel_errors import KernelErrors, Library, Predicted, compared, library, machine, predicted
 from amped.calibration.kernel_fit import FAMILIES, WIDE, KernelFamily, KernelFit, fitted_each
+from amped.measured_kernels.kinds import KINDS, KernelKind
 from amped.measured_kernels.table_reading import MeasuredKernels
 from amped.tables.table_files import ACCELERATORS, LookupTables
 from amped.tables.tables import Tables, user_tables
@@ -39,8 +40,11 @@ def kernels_left_out(
         ConfigError: if no two accelerators have enough kernels, or if scipy is not installed.
     """
     tables = user_tables(lookup_tables)
-    fits = fitted_each(kernels, tables, lookup_tables, tell)
-    errors = [error for family in FAMILIES for error in _Family(family, kernels, fits, tables, lookup_tables).errors()]
+    kinds = [kind for kind in KINDS.values() if kind.shares_numbers and any(k.kind is kind for k in kernels)]
+    errors = [error for kind in kinds for error in _SharedNumbers(kind, kernels, tables, lookup_tables).errors()]
+    if not kinds or any(family.has(k) for k in kernels for family in FAMILIES):
+        fits = fitted_each(kernels, tables, lookup_tables, tell)
+        errors += [e for family in FAMILIES for e in _Family(family, kernels, fits, tables, lookup_tables).errors()]
     if not errors:
         raise ConfigError("there are no two accelerators with enough kernels to leave one out",
                           "kernels of several accelerators are needed, or leave out --leave-out")  # fmt: skip
@@ -51,7 +55,7 @@ class _Family:
     """One family of kernels, and the fit of each accelerator to its own kernels.
 
     Attributes:
-        fits: the fits by the name of the accelerator.
+        fits: the fitted coefficients by the name of the accelerator.
         kernels: the kernels of the family on accelerators with a fit.
     """
 
@@ -60,7 +64,8 @@ class _Family:
         lookup_tables: LookupTables,
     ) -> None:  # fmt: skip
         self.family, self.tables, self.lookup_tables = family, tables, lookup_tables
-        self.fits = {fit.accelerators[0]: fit for fit in fits if fit.family == family.kind}
+        self.fits: dict[str, Mapping[str, float]]
+        self.fits = {fit.accelerators[0]: fit.values for fit in fits if fit.family == family.kind}
         self.kernels = [k for k in kernels if family.has(k) and k.accelerator in self.fits]
 
     def errors(self) -> Iterator[KernelErrors]:
@@ -86,7 +91,7 @@ class _Family:
 
         The share of the peak is that of the precision; if no kin has one, that of 16 bits.
         """
-        names = dict.fromkeys(name for accelerator in kin for name in self.fits[accelerator].values)
+        names = dict.fromkeys(name for accelerator in kin for name in self.fits[accelerator])
         means = {name: self._mean(name, kin) for name in names}
         wide, share = self.family.sustained[WIDE], self.family.sustained[precision]
         return {**({share: means[wide]} if wide in means else {}), **means}
@@ -95,7 +100,7 @@ class _Family:
         """The mean of a coefficient, each generation once: geometric, or arithmetic if a value is not above 0."""
         of_generation: dict[str, list[float]] = {}
         for accelerator in kin:
-            if (value := self.fits[accelerator].values.get(name)) is not None:
+            if (value := self.fits[accelerator].get(name)) is not None:
                 of_generation.setdefault(self.generation(accelerator), []).append(value)
         generations = of_generation.values()
         if min(map(min, generations)) <= 0:
@@ -113,13 +118,33 @@ class _Family:
         measured = [other for other in measured if other.accelerator in kin] or measured
         if not measured:
             return LAW_ALONE
-        predictions = [self.predicted(other, self.fits[other.accelerator].values) for other in measured]
+        predictions = [self.predicted(other, self.fits[other.accelerator]) for other in measured]
         prediction = Predicted(*(np.concatenate([getattr(p, part) for p in predictions]) for part in ("law", "host")))
         return library(prediction, np.concatenate([other.times for other in measured]))
 
     def predicted(self, k: MeasuredKernels, coefficients: Mapping[str, float]) -> Predicted:
         """The times of kernels by the law, with these coefficients and the peaks of the datasheet."""
         return predicted(k, machine(k.accelerator, k.precision, self.tables, self.lookup_tables, coefficients))
+
+
+class _SharedNumbers(_Family):
+    """Kernels of a kind whose numbers are the same on all accelerators.
+
+    An accelerator that is left out has its own datasheet and coefficients of products; the scale and the fixed time of a
+    library are those on its kin. The numbers of the kernels themselves were fitted on all accelerators.
+    """
+
+    def __init__(
+        self, kind: KernelKind, kernels: Sequence[MeasuredKernels], tables: Tables, lookup_tables: LookupTables
+    ) -> None:
+        self.tables, self.lookup_tables = tables, lookup_tables
+        self.kernels = [k for k in kernels if k.kind is kind]
+        self.fits = {k.accelerator: {} for k in self.kernels}
+
+    def coefficients(self, kin: Sequence[str], precision: str) -> dict[str, float]:
+        """None: the law takes no coefficient of a kin."""
+        del kin, precision
+        return {}
 
 
 def bare(name: str) -> str:

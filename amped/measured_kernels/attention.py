@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -193,3 +193,46 @@ def peak_attention_flops(products: float) -> Callable[[Columns], Any]:
         * floats(columns["seq_len"]) ** 2
         * (columns["qk_head_dim"] + columns["v_head_dim"])
     )
+
+
+# --- attention without a mask ----------------------------------------------------------------------------------------
+
+
+class Blocks(NamedTuple):
+    """The blocks of an attention: rows of queries, and the entries to whose multiples the width of a head is padded."""
+
+    rows: float
+    width: float
+
+
+# By the name of the kernel in tables; PyTorch's takes another one on each generation. Keys come in blocks of 128.
+# Source: Dao-AILab/flash-attention, hopper/tile_size.h (192 rows up to 96 wide), flash_attn/cute (two times 128 rows) and
+# csrc/flash_attn/src/flash_fwd_launch_template.h (128 rows); those of PyTorch's are the best of 64, 128, 192 and 256 rows.
+BLOCKS = {
+    "flash_attention_v4": Blocks(256, 64), "vllm_vit_flash_attn_fa4": Blocks(256, 64), "flash_attention_v3": Blocks(192, 32),
+    "vllm_vit_flash_attn_fa3": Blocks(192, 32), "vllm_vit_flash_attn_fa2": Blocks(128, 32),
+}  # fmt: skip
+BLOCKS_OF_PYTORCH = {"Blackwell": Blocks(256, 32), "Hopper": Blocks(128, 64)}
+OTHER_BLOCKS, KEYS_OF_BLOCK = Blocks(128, 32), 128.0
+PYTORCH = "torch_flow"
+ENCODER = ("batch", "tokens", "heads", "head_dimension")
+
+
+def encoder_time(columns: Columns, machine: Predictor) -> Any:
+    """The time of an attention without a mask, whose blocks take equally long: whole waves of them run on the cores.
+
+        rows = waves·cores·rows of a block,  waves = ⌈batch·heads·⌈tokens / rows of a block⌉ / cores⌉
+
+    The waves stand in place of what else an attention with few blocks of queries waits for at its end.
+    """
+    name, cores = str(columns["kernel"][0]), machine.rates.products.tiles.cores
+    blocks = (
+        BLOCKS.get(name) or (BLOCKS_OF_PYTORCH.get(machine.generation) if name == PYTORCH else None) or OTHER_BLOCKS
+    )
+    batch, tokens, heads, width = (floats(columns[column]) for column in ENCODER)
+    padded, keys = np.ceil(width / blocks.width) * blocks.width, np.ceil(tokens / KEYS_OF_BLOCK) * KEYS_OF_BLOCK
+    waves = np.ceil(batch * heads * np.ceil(tokens / blocks.rows) / cores)
+    rows, entries = waves * cores * blocks.rows, 3 * batch * heads * tokens * width
+    fused = attention(rows, keys, (padded, padded), rows * keys, entries, "forward", 0.0)
+    in_waves = replace(machine.rates.attention, waiting_rows=0.0)
+    return operator_time(fused, replace(machine, rates=replace(machine.rates, attention=in_waves)))

@@ -10,7 +10,15 @@ from typing import Any
 
 from amped.base.errors import FileError, Problem
 from amped.base.files import exists, files_below, is_folder, parse_json, read_text
-from amped.measured_kernels import aiconfigurator, cudnn, exchanges, nccl_tests, simumax
+from amped.measured_kernels import (
+    aiconfigurator,
+    aiconfigurator_layers,
+    cudnn,
+    cudnn_norms,
+    exchanges,
+    nccl_tests,
+    simumax,
+)
 from amped.measured_kernels.bench_results import SCHEMA, not_a_result, schema_of
 from amped.measured_kernels.found_rows import FileRead, FoundRows
 from amped.measured_kernels.kinds import KINDS
@@ -24,8 +32,8 @@ POINTER = "version https://git-lfs.github.com/spec/"
 NOT_FETCHED = "is a pointer of Git LFS, not the file: fetch it with git lfs pull"
 Reader = Callable[[], FoundRows]
 # The readers of text, those with the surest marks first: `is_own_format` tells whether a text is the tool's, `read` reads it.
-TEXTS = (aiconfigurator, cudnn, nccl_tests)
-TOOLS = ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, cudnn.TOOL, simumax.TOOL))
+TEXTS = (aiconfigurator_layers, aiconfigurator, cudnn, cudnn_norms, nccl_tests)
+TOOLS = ", ".join((nccl_tests.TOOL, aiconfigurator.TOOL, cudnn.TOOL, cudnn_norms.TOOL, simumax.TOOL))
 
 
 def read_all(path: Path, may_be_none: bool = False) -> list[FileRead]:
@@ -99,15 +107,14 @@ def _reader(path: Path) -> Reader | str | None:
     """The function that reads a file; None for a table of amped's own form; a text with the reason if none reads it."""
     if path.suffix == ".parquet":
         return _reader_of_columns(path)
-    if path.stem in KINDS and path.suffix in ENDINGS:
-        return None
     text = read_text(path)
     if text.startswith(POINTER):
         return NOT_FETCHED
     if path.suffix == ".json" or text.lstrip()[:1] == "{":
         return _reader_of_json(text, path)
-    tool = next((tool for tool in TEXTS if tool.is_own_format(text)), None)
-    return partial(tool.read, text, path) if tool else "is of no form that amped reads"
+    if tool := next((tool for tool in TEXTS if tool.is_own_format(text)), None):
+        return partial(tool.read, text, path)
+    return None if path.stem in KINDS and path.suffix in ENDINGS else "is of no form that amped reads"
 
 
 def _reader_of_columns(path: Path) -> Reader | str | None:
@@ -117,6 +124,8 @@ def _reader_of_columns(path: Path) -> Reader | str | None:
     columns = columns_of(path)
     if exchanges.form_of(columns):
         return partial(exchanges.read_columns, columns, path)
+    if aiconfigurator_layers.table_of(columns):
+        return partial(aiconfigurator_layers.read_columns, columns, path)
     if columns.keys() >= aiconfigurator.ABOUT:
         return partial(aiconfigurator.read_columns, columns, path)
     return None if path.stem in KINDS else "is no table of kernels: its columns are of no form that amped reads"

@@ -14,8 +14,11 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import ConfigError
+from amped.measured_kernels import mixers, streaming
 from amped.measured_kernels.attention import (
+    ENCODER,
     attention_time,
+    encoder_time,
     peak_attention_flops,
     peak_backward,
     peak_forward,
@@ -65,6 +68,7 @@ class KernelKind:
         time: gives the predicted time of each row, in seconds.
         host: gives the factor on the time in which the host launches a row: 1 for a row without additional operations.
         precision: the precision of a table that has no column for it.
+        shares_numbers: whether its law has numbers of kernels that are the same on all accelerators, and no others.
         is_compared: tells which rows are compared; of collectives, only those that measure more than the latency.
     """
 
@@ -75,6 +79,7 @@ class KernelKind:
     seconds: Callable[[Columns], Any] = lambda columns: columns["time_us"] * MICRO
     host: Callable[[Columns, Predictor], Any] = lambda *_: 1.0
     precision: str = "bfloat16"
+    shares_numbers: bool = False
     is_compared: Callable[[Columns], Any] = lambda columns: np.ones(len(columns["accelerator"]), dtype=np.bool_)
 
 
@@ -303,6 +308,9 @@ def exchange_time(columns: Columns, machine: Predictor) -> Any:
 PRODUCT = ("m", "n", "k")
 TRAINING = ("batch", "tokens", "heads", "key_value_heads", "key_width", "value_width", "mask", "window")
 OF_PEAK: dict[str, Any] = {"library": (), "measured": ("fraction_of_peak", "peak_tflops")}
+# What ran a layer of sparse attention: also the format of its keys.
+SHARED: dict[str, Any] = {"shares_numbers": True}
+OF_LAYER = {**SHARED, "library": ("software", "kernel", "cache")}
 ATTENTION_OF_PEAK = ("batch", "seq_len", "head_num", "kv_head_num", "qk_head_dim", "v_head_dim")
 KINDS = {
     "products": KernelKind(PRODUCT, product_time, measured=("software", "precision", "time_us"), host=host_factor),
@@ -326,6 +334,17 @@ KINDS = {
     "expert_exchanges": KernelKind(
         ("exchange", "ranks", "nodes", "tokens", "dimensionality", "experts_per_token", "number_of_experts", "cores", "entry_bytes"),
         exchange_time, library=("software", "kernel", "exchange")),
+    "causal_convolutions": KernelKind(("batch", "tokens", "channels", "taps"), mixers.convolution_time, **SHARED),
+    "gated_delta_scans": KernelKind(mixers.SCAN, mixers.gated_delta_time, **SHARED),
+    "kimi_delta_scans": KernelKind(mixers.SCAN, mixers.kimi_delta_time, **SHARED),
+    "indexed_attention_layers": KernelKind(mixers.INDEXED, mixers.indexed_layer_time, **OF_LAYER),
+    "compressed_sparse_attention_layers": KernelKind(mixers.COMPRESSED, mixers.compressed_layer_time, **OF_LAYER),
+    "heavily_compressed_attention_layers": KernelKind(mixers.COMPRESSED, mixers.compressed_layer_time, **OF_LAYER),
+    "block_sparse_attention_layers": KernelKind(mixers.BLOCKS, mixers.block_sparse_layer_time, **OF_LAYER),
+    "hyper_connections": KernelKind((*mixers.CONNECTION, "side"), mixers.connection_time, **SHARED),
+    "norms": KernelKind(streaming.NORM, streaming.norm_time, library=("software", "stage"), **SHARED),
+    "encoder_attention_forward": KernelKind(ENCODER, encoder_time),
+    "casts": KernelKind(("m", "k", "work"), streaming.cast_time, library=("software", "kernel", "work"), **SHARED),
     "collectives": KernelKind(("collective", "accelerators", "elements"), collective_time, library=("collective", "nccl"),
                               measured=("element", "time_us"), is_compared=lambda columns: _payload_bytes(columns) > SMALLEST_PAYLOAD),
 }  # fmt: skip

@@ -4,23 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from amped.theory.nouns.link_records import Network
+from amped.theory.nouns.mixer_records import Cores
 from amped.theory.nouns.records import Kernels, Operator
 from amped.theory.roofline.kernels import kernel_time
+from amped.theory.roofline.mixers import BYTES_PER_CYCLE as BYTES_PER_CYCLE
 
 Array = NDArray[np.float64]
 Columns = Mapping[str, Any]
 # Bytes of an entry in 16 bits and in full precision.
 BYTES_16_BIT, BYTES_FP32 = 2.0, 4.0
-# The bytes that a core moves in a cycle in a kernel that rearranges rows: rows lie anywhere, so that each is waited for.
-# Memory is slower than all cores together on accelerators with GDDR, and faster on those with HBM.
-# Fitted to four fifths of all mixture layers, on all accelerators and in all precisions at once.
-BYTES_PER_CYCLE = 10.0
 
 
 @dataclass(frozen=True)
@@ -52,6 +51,16 @@ class Predictor:
     def core_bandwidth(self) -> Any:
         """The bytes per second that all cores together move when they rearrange rows, if memory does not limit them."""
         return self.rates.products.tiles.cores * self.frequency * BYTES_PER_CYCLE
+
+    @property
+    def cores(self) -> Cores:
+        """What the laws of scans and of sparse attention take from the accelerator.
+
+        Benchmarks find bytes in its shared cache.
+        """
+        products, bandwidth = self.rates.products, self.rates.streams.bandwidth
+        found = partial(share_of_traffic, cache=self.cache, bandwidth=bandwidth, core_bandwidth=self.core_bandwidth)
+        return Cores(products.tiles.cores, self.frequency, 2.0 / products.batched_time, bandwidth, found)
 
 
 def operator_time(kernel: Operator, machine: Predictor) -> Any:

@@ -35,6 +35,11 @@ TEXTS = (
     "element",
     "mask",
     "exchange",
+    "cache",
+    "indexing",
+    "side",
+    "work",
+    "norm",
 )
 WINDOW = "window"
 # One shape of this many is kept out of every fit.

@@ -15,7 +15,8 @@ CONVENTION = (
 LEFT_OUT = (
     "error: mean of |predicted / measured - 1| over all shapes of an accelerator that no fit has seen. Its peaks are those of "
     "its datasheet; its coefficients, and the scale and fixed time of a library, are those of the other accelerators of its "
-    "generation, or of all others if it has none there. law alone: without scale and fixed time."
+    "generation, or of all others if it has none there; numbers of kernels that all accelerators share were fitted on all. law "
+    "alone: without scale and fixed time."
 )
 
 

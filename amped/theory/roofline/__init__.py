@@ -7,11 +7,11 @@ output head.
     time of a kernel = overhead + max(work / rate, traffic / bandwidth)
 
 The page `rates` says what large kernels sustain: the peak times the measured share. The page `kernels` says what a
-kernel loses by its shape and size: partly filled tiles, partly filled waves of tiles, ramps. The page `measured` takes
-the times of kernels that the user has measured.
+kernel loses by its shape and size: partly filled tiles, partly filled waves of tiles, ramps. The page `mixers` has the
+kernels of linear and of sparse attention. The page `measured` takes the times of kernels that the user has measured.
 """
 
-PAGES = ("rates", "kernels", "measured")
+PAGES = ("rates", "kernels", "mixers", "measured")
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
