@@ -148,7 +148,6 @@ def layer_products(
     feedforward_gemms,
     expert_gemms,
     linear_attention_gemms,
-    linear_scan_gemms,
     attentions_per_layer,
     linear_attention_fraction,
     dense_fraction,
@@ -157,11 +156,13 @@ def layer_products(
 ):
     """The matrix products of a layer. Those of attention count, whether they run in one fused kernel or in several.
 
+    The chunks of linear attention are missing.
+
     Source: AMPeD, computation time.
     """
     calls = (
         (attentions_per_layer, projection_gemms + attention_gemms),
-        (linear_attention_fraction, linear_attention_gemms + linear_scan_gemms),
+        (linear_attention_fraction, linear_attention_gemms),
         (dense_fraction, feedforward_gemms),
         (MoE_fraction, expert_gemms),
     )

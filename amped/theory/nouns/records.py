@@ -16,6 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from amped.base.record import dataclass, record
+from amped.theory.nouns.mixer_records import Cores, ScanKernel
 
 
 @dataclass(frozen=True)
@@ -424,18 +425,48 @@ class FusedAttention(Record):
 
 
 @record
-class ChunkedScan(Record):
-    """How fast an accelerator computes the chunks of linear attention.
+class ScanWork(Record):
+    """The work of the chunks of linear attention in a layer, for a micro-batch on one accelerator.
 
     Attributes:
-        rate: flop/s of the products in a chunk.
-        step_time: seconds in which a chunk takes the state from the chunk before it and hands it on.
-        states: the states that the cores hold at a time.
+        flops, backward_flops: operations of the forward and of the backward pass; a multiply-accumulate is two.
+        moved: bytes that the kernels of the forward pass move.
     """
 
-    rate: Any
-    step_time: Any
-    states: Any
+    flops: Any
+    backward_flops: Any
+    moved: Any
+
+    @property
+    def multiply_accumulates(self) -> Any:
+        """The multiply-accumulates of the forward pass."""
+        return self.flops / 2
+
+
+@record
+class ChunkedScan(Record):
+    """How an accelerator computes the chunks of linear attention: its cores, and the numbers of the kernels.
+
+    Attributes:
+        number, frequency, flop_rate, bandwidth: as in `Cores`.
+        numbers: the numbers of the kernels, in the order of the fields of `ScanKernel`.
+    """
+
+    number: Any
+    frequency: Any
+    flop_rate: Any
+    bandwidth: Any
+    numbers: tuple[Any, ...]
+
+    @property
+    def cores(self) -> Cores:
+        """The cores of the accelerator."""
+        return Cores(self.number, self.frequency, self.flop_rate, self.bandwidth)
+
+    @property
+    def kernel(self) -> ScanKernel:
+        """The kernels of the scan."""
+        return ScanKernel(*self.numbers)
 
 
 @record

@@ -55,7 +55,7 @@ HANDS_ON = (
     "attention_core_operators",
     # attention/linear
     "linear_attention_gemms",
-    "linear_scan_gemms",
+    "linear_scan_work",
     "linear_attention_operators",
     "linear_value_bytes",
     "linear_convolved_bytes",

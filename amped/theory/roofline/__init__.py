@@ -11,7 +11,7 @@ kernel loses by its shape and size: partly filled tiles, partly filled waves of 
 kernels of linear and of sparse attention. The page `measured` takes the times of kernels that the user has measured.
 """
 
-PAGES = ("rates", "kernels", "mixers", "measured")
+PAGES = ("rates", "together", "kernels", "mixers", "measured")
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (

@@ -11,6 +11,8 @@ import numpy as np
 
 from amped.theory.language.quantity import family, records
 from amped.theory.nouns.records import FUSED, REDUCING, STREAMING
+from amped.theory.roofline.mixers import convolution_time, scan_time
+from amped.theory.roofline.together import together
 
 # For each tile of a library: its rows, its columns, its class (0 large, 1 medium, 2 small, 3 smallest), and the parts
 # into which it cuts k. Only the medium tile also cuts k. Source: CUTLASS, default tiles and split-K.
@@ -110,19 +112,6 @@ def step_time(tiles, multiply_accumulate_time, entry):
     """
     work = TILE_ROWS * TILE_COLUMNS / share_of_tiles(tiles) * each_tile(multiply_accumulate_time * tiles.cores)
     return together(work, (TILE_ROWS + TILE_COLUMNS) * each_tile(entry * tiles.load_time))
-
-
-def together(one, other):
-    """The time of two activities that run at the same time: the longer one, or 19 % more if both take equally long.
-
-        time = ⁴√(one⁴ + other⁴).
-
-    `one` and `other` are the times of the activities if each runs alone.
-
-    Source: Williams et al., CACM 52(4), 2009 (roofline). Differs: the fourth root of the sum of fourth powers replaces
-    the maximum, because no overlap is perfect.
-    """
-    return np.sqrt(np.hypot(one * one, other * other))
 
 
 def delivered_bytes(operator, entry):
@@ -285,18 +274,23 @@ def beside_time(operator, rates):
     return {"grouped_contraction": operator.batch * rates.products.group_overhead}.get(operator.kind, 0.0)
 
 
-def scan_time(operator, rates):
-    """The time of the chunks of linear attention: their products, and the states that go from chunk to chunk.
+def chunked_scan_time(operator, rates):
+    """The time of the chunks of linear attention in one pass; m tokens of a sequence, n heads, `batch` sequences.
 
-        time = flops / rate + chunks·max(1, states / held)·step_time.
-
-    All chunks are computed at once, but for what depends on the state of the chunk before. The cores hold one state
-    each; if there are more states, for sequences and heads, they take turns.
-
-    Source: arXiv 2412.06464, section 3.3 (chunkwise form); flash-linear-attention 0.4, ops/common/chunk_delta_h.py.
+    Source: the law of `scan_time`, with the numbers of the kernel in the record of `ChunkedScan`.
     """
     (scan,) = rates.scan
-    return operator.flops / scan.rate + operator.k * np.maximum(operator.batch / scan.states, 1) * scan.step_time
+    sweeps = {"forward": 1.0, "input_gradient": 2.0}[operator.phase]
+    sizes = operator.batch, operator.m, operator.n, operator.flops, operator.bytes, operator.bytes
+    return scan_time(scan.kernel, *sizes, scan.cores, sweeps)
+
+
+def short_convolution_time(operator, rates):
+    """The time of the convolution of linear attention, beside which cores rearrange entries.
+
+    Source: the law of `convolution_time`.
+    """
+    return convolution_time(operator.bytes, 1.0, rates.scan[0].cores)
 
 
 WORK = {
@@ -311,7 +305,8 @@ WORK = {
         operator, rates, rates.products.batched_time, rates.products.activation
     ),
     "fused_attention": fused_time,
-    "chunked_scan": scan_time,
+    "chunked_scan": chunked_scan_time,
+    "short_convolution": short_convolution_time,
     **dict.fromkeys((*STREAMING, "loss"), vector_time),
 }
 

@@ -13,7 +13,7 @@ In all functions `cores` is a record of `Cores`.
 import numpy as np
 
 from amped.theory.nouns.mixer_records import ScanKernel, SparseKernel
-from amped.theory.roofline.kernels import together
+from amped.theory.roofline.together import together
 
 # The bytes that a core moves in a cycle where it rearranges entries, which lie anywhere, so that each is waited for.
 # Memory is slower than all cores together on accelerators with GDDR, and faster on those with HBM. Fitted to four
@@ -30,6 +30,18 @@ KIMI_DELTA = ScanKernel(chunk=64, flops=299, step=1580, carried=0.85, stores=1)
 FUSED_GATED_DELTA = ScanKernel(chunk=64, flops=14400, step=4640, carried=1, stores=0)
 FUSED_KIMI_DELTA = ScanKernel(chunk=64, flops=1410, step=6580, carried=1, stores=0)
 STATE_SPACE = ScanKernel(chunk=128, flops=550, step=1000, carried=0.85, stores=1)
+# The kernels of each kind of linear attention. Lightning attention has those of a state space, whose products it has.
+SCAN_KERNELS = {
+    "gated_delta_net": GATED_DELTA,
+    "kimi_delta_attention": KIMI_DELTA,
+    "mamba2": STATE_SPACE,
+    "lightning_attention": STATE_SPACE,
+}
+
+
+def numbers_of(kernel):
+    """The numbers of a kernel in the order of the fields of `ScanKernel`. Source: definition."""
+    return kernel.chunk, kernel.flops, kernel.step, kernel.carried, kernel.stores
 
 
 def scan_time(kernel, sequences, tokens, heads, flops, moved, held, cores, sweeps=1.0):

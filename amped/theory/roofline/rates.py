@@ -6,6 +6,7 @@ from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import SOFTMAX
 from amped.theory.nouns.records import AttentionRamp, ChunkedScan, FusedAttention, Kernels, Products, Streams, Tiles
 from amped.theory.roofline.kernels import kernel_time
+from amped.theory.roofline.mixers import SCAN_KERNELS, numbers_of
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
@@ -297,16 +298,25 @@ def chunked_scan_rates():
         "chunked_scan_rates__mamba2",
         "chunked_scan_rates__lightning_attention",
     ),
-    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2", "lightning_attention"),
+    KIND=tuple(SCAN_KERNELS),
 )
 @records(choice="linear_attention_kind", value="KIND")
-def chunked_scan_rates__KIND(sustained_batched_flop_rate, scan_rate_fraction, scan_step_time, cores_sharing_tiles):
-    """The coefficients on which the time of the chunks of linear attention depends, besides their shape, as one record.
+def chunked_scan_rates__KIND(
+    cores_sharing_tiles, frequency, sustained_batched_flop_rate, achieved_memory_bandwidth, *, kind
+):
+    """The coefficients on which the time of linear attention depends, besides its shape, as one record.
 
-    Source: ai-dynamo/aiconfigurator (measured kernels of gated delta net and Kimi delta attention).
+    Source: `SCAN_KERNELS`.
     """
-    rate = sustained_batched_flop_rate * scan_rate_fraction
-    return (ChunkedScan("scan", rate=rate, step_time=scan_step_time, states=cores_sharing_tiles),)
+    scan = ChunkedScan(
+        "scan",
+        number=cores_sharing_tiles,
+        frequency=frequency,
+        flop_rate=sustained_batched_flop_rate,
+        bandwidth=achieved_memory_bandwidth,
+        numbers=numbers_of(SCAN_KERNELS[kind]),
+    )
+    return (scan,)
 
 
 @records()

@@ -16,7 +16,7 @@ def multiply_accumulates_of(gemms):
 @each_of(GEMMS=GEMMS, PASSES=PASSES)
 @quantity("count")
 def layer_multiply_accumulates(
-    GEMMS, PASSES, attention_multiply_accumulates, linear_scan_gemms, linear_attention_passes, adapter_pairs
+    GEMMS, PASSES, attention_multiply_accumulates, linear_scan_work, linear_attention_passes, adapter_pairs
 ):
     """The multiply-accumulates of the layers on one accelerator in the forward passes of a step.
 
@@ -28,7 +28,7 @@ def layer_multiply_accumulates(
     blocks = total(multiply_accumulates_of(gemms) * passes for gemms, passes in zip(GEMMS, PASSES, strict=True))
     passes_of = dict(zip((block.name for block in BLOCKS), PASSES, strict=True))
     adapters = total(pair.multiply_accumulates * passes_of[pair.part.block] for pair in adapter_pairs)
-    chunks = multiply_accumulates_of(linear_scan_gemms) * linear_attention_passes
+    chunks = multiply_accumulates_of(linear_scan_work) * linear_attention_passes
     return blocks + attention_multiply_accumulates + chunks + adapters
 
 

@@ -6,7 +6,13 @@ with a decay α and a rate β for each token and head (arXiv 2412.06464, eq. 10)
 """
 
 from amped.theory.language.quantity import family, records
-from amped.theory.nouns.records import Gemm
+from amped.theory.nouns.mixer_work import (
+    delta_rule_backward_flops,
+    delta_rule_flops,
+    gated_delta_bytes,
+    kimi_delta_bytes,
+)
+from amped.theory.nouns.records import Gemm, ScanWork
 
 
 @records(choice="linear_attention_kind", value="gated_delta_net")
@@ -30,33 +36,30 @@ def linear_attention_gemms__gated_delta_net(
 
 
 @family(
-    named=("linear_scan_gemms__gated_delta_net", "linear_scan_gemms__kimi_delta_attention"),
+    named=("linear_scan_work__gated_delta_net", "linear_scan_work__kimi_delta_attention"),
     KIND=("gated_delta_net", "kimi_delta_attention"),
 )
 @records(choice="linear_attention_kind", value="KIND")
-def linear_scan_gemms__KIND(
+def linear_scan_work__KIND(
     microbatch_tokens,
+    linear_key_heads,
     linear_state_heads,
     linear_key_head_dimension,
     linear_value_head_dimension,
     linear_chunk_tokens,
+    tensor_parallel_rows,
+    *,
+    kind,
 ):
-    """The products of the delta rule in the chunks of a micro-batch, for all heads on one accelerator.
+    """The operations and the bytes of the delta rule in the chunks of a micro-batch, for all heads on one accelerator.
 
-    Keys times keys give the matrix T that undoes the rank-one changes of a chunk; its inverse is not counted. T weights
-    keys (W) and values (U). The new values are U − W·S; the output is q·S and the scores of the chunk times new values.
-
-    Source: arXiv 2412.06464, section 3.3 (eq. 11 to 13).
+    Source: arXiv 2412.06464, section 3.3 (eq. 11 to 13); arXiv 2510.26692, section 3.1.
     """
-    chunk, key, value = linear_chunk_tokens, linear_key_head_dimension, linear_value_head_dimension
-    each = {"batch": microbatch_tokens / chunk * linear_state_heads}
-    return (
-        Gemm("linear_keys", chunk, chunk, key, **each),
-        Gemm("linear_weighted_keys", chunk, key, chunk, **each),
-        Gemm("linear_weighted_values", chunk, value, chunk, **each),
-        Gemm("linear_states", chunk, value, key, **each),
-        Gemm("linear_scores", chunk, chunk, key, **each),
-        Gemm("linear_outputs", chunk, value, key, **each),
-        Gemm("linear_values", chunk, value, chunk, **each),
-        Gemm("linear_updates", key, value, chunk, **each),
-    )
+    sizes = microbatch_tokens, linear_state_heads
+    widths = linear_key_head_dimension, linear_value_head_dimension, linear_chunk_tokens
+    if kind == "gated_delta_net":
+        moved, _ = gated_delta_bytes(*sizes, linear_key_heads / tensor_parallel_rows, *widths)
+    else:
+        moved, _ = kimi_delta_bytes(*sizes, *widths)
+    flops, backward = delta_rule_flops(*sizes, *widths), delta_rule_backward_flops(*sizes, *widths)
+    return (ScanWork("scan", flops=flops, backward_flops=backward, moved=moved),)

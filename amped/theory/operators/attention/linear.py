@@ -11,8 +11,8 @@ with each document of a packed sequence, which makes some chunks shorter.
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import NORM, Traffic, Work, contraction, operator, streamed
 from amped.theory.nouns.layer_kinds import IN_LINEAR
+from amped.theory.nouns.mixer_work import BACKWARD_TRAFFIC, HALF
 from amped.theory.nouns.places import PROJECTION_INPUTS
-from amped.theory.nouns.records import total
 
 # An activation x·sigmoid(x): an exponential, a quotient, a sum and a product. Source: arXiv 1702.03118, eq. 5.
 SILU = Traffic(flops=2, functions=2)
@@ -20,9 +20,6 @@ SILU = Traffic(flops=2, functions=2)
 DECAY = Traffic(flops=6, read=1, written=2, functions=3)
 # A norm whose output is multiplied by the SiLU of a gate. Source: arXiv 2412.06464, section 3.4.
 GATED_NORM = NORM + Work(Traffic(read=1) + SILU, Traffic(read=1, written=1) + SILU * 2, kept=1)
-# Products of a chunk that the backward pass computes again. Source: flash-linear-attention 0.4, ops/common/chunk_delta_h.py
-# and ops/gated_delta_rule/chunk.py (recompute_w_u_fwd, chunk_gated_delta_rule_fwd_h).
-REPEATED = ("linear_weighted_keys", "linear_weighted_values", "linear_states", "linear_updates")
 
 
 @records()
@@ -32,8 +29,8 @@ def linear_attention_gemms():
 
 
 @records()
-def linear_scan_gemms():
-    """The products of linear attention within chunks: none, as no layer has linear attention. Source: definition."""
+def linear_scan_work():
+    """The work of the chunks of linear attention: none, as no layer has linear attention. Source: definition."""
     return ()
 
 
@@ -107,7 +104,7 @@ def linear_convolution_operators(
     entries = linear_convolved_bytes / cost.activation
     return streamed(
         "linear_convolution",
-        "element_wise",
+        "short_convolution",
         microbatch_tokens,
         entries / microbatch_tokens,
         cost.of(work, entries),
@@ -171,38 +168,28 @@ def linear_head_norm_operators():
 
 @records()
 def linear_scan_operators(
-    linear_scan_gemms,
+    linear_scan_work,
     linear_convolved_bytes,
-    linear_key_bytes,
-    linear_value_bytes,
     linear_state_heads,
-    linear_value_heads,
     linear_chunk_tokens,
+    microbatch_tokens,
     context,
     linear_attention_fraction,
     entry_costs,
 ):
     """The scan over chunks: products within each chunk, and a state that one chunk hands on to the next.
 
-    Queries and keys are read by the kernel of the scores and by that of the states. What the kernels of a chunk hand on
-    to each other is written and read: the scores and two products of them, and the state of each chunk. The backward
-    pass computes states and weighted keys and values again, then the gradients of both factors of each product.
+    It keeps queries, keys and values, and the scores of each chunk. All its kernels are one operator.
 
     Source: arXiv 2412.06464, section 3.3; arXiv 2405.21060, section 6; flash-linear-attention 0.4,
-    ops/gated_delta_rule/chunk.py. Differs: all kernels are one operator, whose traffic is that of all of them.
+    ops/gated_delta_rule/chunk.py.
     """
-    (cost,), tokens = entry_costs, linear_scan_gemms[0].m * linear_scan_gemms[0].batch / linear_state_heads
-    again = total(g.multiply_accumulates for g in linear_scan_gemms if g.name in REPEATED)
-    flops = total(g.multiply_accumulates for g in linear_scan_gemms) * cost.product
-    heads, state = linear_state_heads, linear_scan_gemms[-1]
-    scores = tokens * heads * linear_chunk_tokens * cost.activation
-    states = state.m * state.n * state.batch * cost.activation
-    between = scores + states + linear_key_bytes * linear_value_heads / heads + 2 * linear_value_bytes
-    read = linear_convolved_bytes + 2 * linear_key_bytes + between
-    forward = Traffic(flops, read, between + linear_value_bytes)
-    backward = forward * 2 + Traffic(again * cost.product)
-    kept = linear_convolved_bytes + scores
-    sides = (linear_chunk_tokens, state.n, context / linear_chunk_tokens, tokens * heads / context)
+    (work,), (cost,), heads = linear_scan_work, entry_costs, linear_state_heads
+    flop, moved = cost.product / 2, work.moved / HALF * cost.activation
+    forward = Traffic(work.flops * flop, read=moved)
+    backward = Traffic(work.backward_flops * flop, read=BACKWARD_TRAFFIC * moved)
+    kept = linear_convolved_bytes + microbatch_tokens * heads * linear_chunk_tokens * cost.activation
+    sides = (context, heads, linear_chunk_tokens, microbatch_tokens / context)
     calls = {"count": linear_attention_fraction, "part": IN_LINEAR}
     after = ("linear_convolution", "linear_head_norm", "linear_decay")
     return (

@@ -6,7 +6,8 @@ Keys are B, queries are C, which the heads of a group share, and values are x.
 """
 
 from amped.theory.language.quantity import family, records
-from amped.theory.nouns.records import Gemm
+from amped.theory.nouns.mixer_work import state_space_bytes, state_space_flops
+from amped.theory.nouns.records import Gemm, ScanWork
 
 
 @records(choice="linear_attention_kind", value="mamba2")
@@ -30,11 +31,11 @@ def linear_attention_gemms__mamba2(
 
 
 @family(
-    named=("linear_scan_gemms__mamba2", "linear_scan_gemms__lightning_attention"),
+    named=("linear_scan_work__mamba2", "linear_scan_work__lightning_attention"),
     KIND=("mamba2", "lightning_attention"),
 )
 @records(choice="linear_attention_kind", value="KIND")
-def linear_scan_gemms__KIND(
+def linear_scan_work__KIND(
     microbatch_tokens,
     linear_key_heads,
     linear_state_heads,
@@ -43,18 +44,15 @@ def linear_scan_gemms__KIND(
     linear_chunk_tokens,
     tensor_parallel_rows,
 ):
-    """The products in the chunks of a micro-batch: scores C·Bᵀ of each group; values, outputs and states of each head.
+    """The operations and the bytes in the chunks of a micro-batch, for all heads and groups on one accelerator.
 
-    Lightning attention has the same products, and a group for each head.
+    Lightning attention has the same products, and a group for each head. The backward pass has the gradients of both
+    factors of each product.
 
     Source: arXiv 2405.21060, section 6 (diagonal blocks, right, center and left factors); arXiv 2501.08313, section 2.2.
     """
-    chunk, state, width = linear_chunk_tokens, linear_key_head_dimension, linear_value_head_dimension
-    chunks = microbatch_tokens / chunk
-    heads, groups = chunks * linear_state_heads, chunks * linear_key_heads / tensor_parallel_rows
-    return (
-        Gemm("linear_values", chunk, width, chunk, batch=heads),
-        Gemm("linear_scores", chunk, chunk, state, batch=groups),
-        Gemm("linear_outputs", chunk, width, state, batch=heads),
-        Gemm("linear_updates", state, width, chunk, batch=heads),
-    )
+    groups = linear_key_heads / tensor_parallel_rows
+    widths = linear_value_head_dimension, linear_key_head_dimension, groups, linear_chunk_tokens
+    flops = state_space_flops(microbatch_tokens, linear_state_heads, *widths)
+    moved = state_space_bytes(microbatch_tokens, linear_state_heads, *widths)
+    return (ScanWork("scan", flops=flops, backward_flops=2 * flops, moved=moved),)
