@@ -68,7 +68,7 @@ class TestSchema:
             assert listed["description"].startswith(quantity.summary), name
             if quantity.is_selector:
                 assert listed["properties"]["value"]["anyOf"][0] == {"enum": list(quantity.mark.choices)}, name
-            elif unit not in ("boolean", "layout", "pattern", "kernel_table"):
+            elif unit not in ("boolean", "layout", "pattern", "blocks", "kernel_table"):
                 assert f"Unit: {quantity.mark.bare or unit}." in listed["description"], name
 
     @pytest.mark.parametrize(

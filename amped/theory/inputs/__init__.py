@@ -32,6 +32,7 @@ HANDS_ON = (
     "has_vocabulary",
     # parameter_counts
     "predictions_in_output_head",
+    "attention_gate_width",
     "attention_matrix_parameters",
     "attention_parameters",
     "feedforward_parameters",

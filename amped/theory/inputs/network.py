@@ -106,6 +106,15 @@ def number_of_dense_layers(layers, number_of_MoE_layers):
     return layers - number_of_MoE_layers
 
 
+@quantity("count")
+def attention_gate_width(attention_heads, head_dimension, attention_output_gate, attention_head_gate):
+    """The entries of the gate of attention for a token: one for each entry of the output, or for each head, or none.
+
+    Source: arXiv 2505.06708, section 2.2.
+    """
+    return attention_heads * (head_dimension * attention_output_gate + attention_head_gate)
+
+
 # --- linear attention ------------------------------------------------------------------------------------------------
 
 
@@ -217,15 +226,18 @@ def layer_kinds(MoE_fraction):
 )
 @records(choice="kinds_of_layers", value="CHOICE")
 def layer_kinds__CHOICE(COUNTS, number_of_dense_linear_layers, layers, shared_expert_fraction, *, choice):
-    """The kinds of layers of the network, in the order of a layout. A kind has one of each block that not all kinds have.
+    """The kinds of layers of the network, in the order of a layout.
 
-    Source: arXiv 2401.06066, section 4.1 (dense layers first); arXiv 2510.26692, section 4 (linear layers and attention).
+    A kind has one of each block that not all kinds have. Of the other blocks it has as many as an average layer.
+
+    Source: arXiv 2401.06066, section 4.1 (dense layers first); arXiv 2510.26692, section 4 (linear attention).
     """
     counted = zip(COUNTED, (*COUNTS, number_of_dense_linear_layers), strict=True)
     shares, rows = {name: count / layers for name, count in counted}, KINDS[choice]
     averages = {name: shares[name] for name in COUNTED if name != DENSE_LINEAR}
     common = {name for name in averages if all(name in row.blocks for row in rows)}
-    numbers = [{name: averages[name] if name in common else 1.0 for name in row.blocks} for row in rows]
+    of_all = {name: averages[name] for name in common}
+    numbers = [dict.fromkeys(row.blocks, 1.0) | of_all for row in rows]
     averages = with_joint_blocks(averages, shared_expert_fraction)
     numbers = [with_joint_blocks(blocks, shared_expert_fraction) for blocks in numbers]
     differing = [

@@ -10,16 +10,12 @@ from amped.theory.nouns.records import total
 
 
 @quantity("count")
-def attention_matrix_parameters(
-    dimensionality, attention_heads, key_value_heads, head_dimension, attention_output_gate, attention_head_gate
-):
+def attention_matrix_parameters(dimensionality, attention_heads, key_value_heads, head_dimension, attention_gate_width):
     """The weights of the query, key, value and output projections of a layer, and of a gate of entries or of heads.
 
     Source: arXiv 1706.03762, section 3.2.2; arXiv 2505.06708, section 2.2 (gate).
     """
-    queries = attention_heads * (1 + attention_output_gate)
-    query_key_value = dimensionality * head_dimension * (queries + 2 * key_value_heads)
-    query_key_value = query_key_value + attention_head_gate * dimensionality * attention_heads
+    query_key_value = dimensionality * (head_dimension * (attention_heads + 2 * key_value_heads) + attention_gate_width)
     return query_key_value + attention_heads * head_dimension * dimensionality
 
 
@@ -103,18 +99,6 @@ def attention_parameters(
     return attention_matrix_parameters + attention_vector_parameters + indexer_parameters + positions
 
 
-@quantity("count")
-def linear_attention_parameters():
-    """The parameters of one linear attention: zero, as no layer has it. Source: definition."""
-    return 0.0
-
-
-@quantity("count")
-def linear_attention_vector_parameters():
-    """The vectors of one linear attention: zero, as no layer has it. Source: definition."""
-    return 0.0
-
-
 @quantity("count", choice="linear_attention_kind", value="gated_delta_net")
 def linear_attention_parameters__gated_delta_net(
     dimensionality,
@@ -182,12 +166,6 @@ def linear_attention_parameters__lightning_attention(
     Source: transformers, MiniMaxLightningAttention.
     """
     return dimensionality * (2 * linear_key_width + 3 * linear_value_width) + linear_attention_vector_parameters
-
-
-@quantity("count", choice="linear_attention_kind", value="lightning_attention")
-def linear_attention_vector_parameters__lightning_attention(linear_value_width):
-    """The vectors of one lightning attention: a norm as wide as the values. Source: arXiv 2501.08313, section 2.2."""
-    return linear_value_width
 
 
 @quantity("count", choice="linear_attention_kind", value="mamba2")

@@ -182,12 +182,6 @@ def context_collectives(attention_context_collectives, linear_context_collective
     return attention_context_collectives + linear_context_collectives
 
 
-@records()
-def linear_context_collectives():
-    """The messages of context parallelism for linear attention: none, as no layer has it. Source: definition."""
-    return ()
-
-
 @family(
     named=(
         "linear_context_collectives__gated_delta_net",

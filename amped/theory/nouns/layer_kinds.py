@@ -112,8 +112,8 @@ class KindRow:
 # feed-forward network.
 DENSE_LINEAR = "dense, linear attention"
 COUNTED = (*(block.name for block in BLOCKS), DENSE_LINEAR)
-# For each value of `kinds_of_layers`: the kinds of layers, in the order of a layout. Blocks that all kinds of a row have
-# are averages over the layers.
+# For each value of `kinds_of_layers`: the kinds of layers, in the order of a layout. Blocks that all kinds of a row
+# have are averages over the layers.
 KINDS = {
     "dense_and_mixture": (
         KindRow("dense", (ATTENTION, LINEAR, DENSE), counted=(DENSE,)),

@@ -56,7 +56,6 @@ HANDS_ON = (
     # attention/linear
     "linear_attention_gemms",
     "linear_scan_work",
-    "linear_attention_operators",
     "linear_value_bytes",
     "linear_convolved_bytes",
     # attention/unfused

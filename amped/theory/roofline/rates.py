@@ -285,12 +285,6 @@ def stream_rates(
     return (streams,)
 
 
-@records()
-def chunked_scan_rates():
-    """The coefficients of linear attention: none, as no layer has it. Source: definition."""
-    return ()
-
-
 @family(
     named=(
         "chunked_scan_rates__gated_delta_net",

@@ -128,6 +128,7 @@ def test_every_declared_unit_is_one_that_the_registry_knows() -> None:
         "choice",
         "layout",
         "pattern",
+        "blocks",
         "kernel_table",
     }
     assert {unit: registry().Quantity(1.0, unit).magnitude for unit in units} == dict.fromkeys(units, 1.0)

@@ -238,7 +238,7 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
         edges=one,
     )
     products = Products("products", one, one, one, one, shapes, one, 0, group_overhead=0, operand=2, activation=2)
-    rates = Kernels("rates", products, None, Streams("streams", *[one] * 9), one, one, kernel_time)
+    rates = Kernels("rates", products, None, (), Streams("streams", *[one] * 9), one, one, kernel_time)
     waves = -(-tiles * batch // cores)
     assert product_time(product, rates, one, 2) == pytest.approx(waves * 256 * 128 * 256 * cores, rel=1e-12)
 

@@ -15,6 +15,15 @@ The share of fused attentions is a factor, so that both pages may stand in one p
 """
 
 PAGES = (
-    "scores", "projections", "multi_latent", "sparse_indexed", "unfused", "fused", "linear", "gated_delta_net", "kimi_delta_attention", "mamba2",
+    "scores",
+    "projections",
+    "multi_latent",
+    "sparse_indexed",
+    "unfused",
+    "fused",
+    "linear",
+    "gated_delta_net",
+    "kimi_delta_attention",
+    "mamba2",
     "lightning_attention",
-)  # fmt: skip
+)

@@ -57,9 +57,10 @@ def linear_scan_work__KIND(
     """
     sizes = microbatch_tokens, linear_state_heads
     widths = linear_key_head_dimension, linear_value_head_dimension, linear_chunk_tokens
-    if kind == "gated_delta_net":
-        moved, _ = gated_delta_bytes(*sizes, linear_key_heads / tensor_parallel_rows, *widths)
-    else:
-        moved, _ = kimi_delta_bytes(*sizes, *widths)
+    groups = linear_key_heads / tensor_parallel_rows
+    moved, _ = {
+        "gated_delta_net": gated_delta_bytes(*sizes, groups, *widths),
+        "kimi_delta_attention": kimi_delta_bytes(*sizes, *widths),
+    }[kind]
     flops, backward = delta_rule_flops(*sizes, *widths), delta_rule_backward_flops(*sizes, *widths)
     return (ScanWork("scan", flops=flops, backward_flops=backward, moved=moved),)

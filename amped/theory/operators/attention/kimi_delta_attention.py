@@ -4,7 +4,7 @@ Decays and gates come from projections of a low rank, the width of a head (arXiv
 a chunk are those of the gated delta net.
 """
 
-from amped.theory.language.quantity import quantity, records
+from amped.theory.language.quantity import records
 from amped.theory.nouns.kernel_work import contraction
 from amped.theory.nouns.layer_kinds import IN_LINEAR
 from amped.theory.nouns.places import PROJECTION_INPUTS
@@ -60,12 +60,3 @@ def linear_projection_operators__kimi_delta_attention(
         *projected(gate_up, ("linear_gate_down",), kept[1]),
         *projected(out, ("linear_gated_norm", "linear_gate_up"), kept[2]),
     )
-
-
-@quantity("count", choice="linear_attention_kind", value="kimi_delta_attention")
-def linear_decay_width__kimi_delta_attention(linear_key_width):
-    """The numbers by which a token lets the states decay: one for each entry of a key.
-
-    Source: arXiv 2510.26692, eq. 1.
-    """
-    return linear_key_width

@@ -1,9 +1,11 @@
-"""Lightning attention: a state that decays by a constant of its head, without a convolution (arXiv 2501.08313).
+"""Lightning attention: a state that decays by a constant of its head (arXiv 2501.08313, section 2.2).
+
+It has no convolution.
 
 S = λ·S + k·vᵀ,  o = q·S.
 """
 
-from amped.theory.language.quantity import quantity, records
+from amped.theory.language.quantity import records
 from amped.theory.nouns.records import Gemm
 
 
@@ -20,9 +22,3 @@ def linear_attention_gemms__lightning_attention(
         Gemm("linear_projection", microbatch_tokens, width / tensor_parallel_rows, dimensionality),
         Gemm("linear_attention_output", microbatch_tokens, dimensionality, linear_value_width / tensor_parallel_rows),
     )
-
-
-@quantity("count", choice="linear_attention_kind", value="lightning_attention")
-def linear_decay_width__lightning_attention():
-    """The numbers by which a token lets the states decay: none, decays are constants. Source: arXiv 2501.08313, section 2.2."""
-    return 0.0

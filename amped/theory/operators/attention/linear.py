@@ -22,24 +22,6 @@ DECAY = Traffic(flops=6, read=1, written=2, functions=3)
 GATED_NORM = NORM + Work(Traffic(read=1) + SILU, Traffic(read=1, written=1) + SILU * 2, kept=1)
 
 
-@records()
-def linear_attention_gemms():
-    """The products of linear attention with weights: none, as no layer has linear attention. Source: definition."""
-    return ()
-
-
-@records()
-def linear_scan_work():
-    """The work of the chunks of linear attention: none, as no layer has linear attention. Source: definition."""
-    return ()
-
-
-@records()
-def linear_attention_operators():
-    """The operators of linear attention: none, as no layer has linear attention. Source: definition."""
-    return ()
-
-
 @family(
     named=("linear_key_bytes", "linear_value_bytes"),
     TENSOR=("key", "value"),
@@ -67,12 +49,6 @@ def linear_convolved_bytes(linear_key_bytes, linear_value_bytes):
 def linear_state_heads(linear_value_heads, tensor_parallel_rows):
     """The heads of linear attention on one accelerator; each has a state. Source: arXiv 2412.06464, section 3.4."""
     return linear_value_heads / tensor_parallel_rows
-
-
-@quantity("count")
-def linear_decay_width(linear_value_heads):
-    """The numbers by which a token lets the states decay: one for each head. Source: arXiv 2412.06464, eq. 10."""
-    return linear_value_heads
 
 
 @records()
@@ -161,12 +137,6 @@ def linear_head_norm_operators__KIND(microbatch_tokens, linear_key_bytes, linear
 
 
 @records()
-def linear_head_norm_operators():
-    """The norms of queries and keys of linear attention: none in Mamba-2. Source: arXiv 2405.21060, section 7.1."""
-    return ()
-
-
-@records()
 def linear_scan_operators(
     linear_scan_work,
     linear_convolved_bytes,
@@ -200,7 +170,10 @@ def linear_scan_operators(
 
 @records()
 def linear_output_norm_operators(microbatch_tokens, linear_value_bytes, linear_attention_fraction, entry_costs):
-    """The norm of what the states give, times the SiLU of the gate. It keeps both. Source: arXiv 2412.06464, section 3.4."""
+    """The norm of what the states give, times the SiLU of the gate. It keeps both.
+
+    Source: arXiv 2412.06464, section 3.4.
+    """
     (cost,) = entry_costs
     entries = linear_value_bytes / cost.activation
     return streamed(

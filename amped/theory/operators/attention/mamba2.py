@@ -1,4 +1,4 @@
-"""Mamba-2: a state-space layer whose state decays by one number for each token and head (arXiv 2405.21060).
+"""Mamba-2: a state space whose state decays by one number for each token and head (arXiv 2405.21060, section 2.1).
 
     S = a·S + (Δ·x)·Bᵀ,  y = S·C + D·x.
 
@@ -49,7 +49,8 @@ def linear_scan_work__KIND(
     Lightning attention has the same products, and a group for each head. The backward pass has the gradients of both
     factors of each product.
 
-    Source: arXiv 2405.21060, section 6 (diagonal blocks, right, center and left factors); arXiv 2501.08313, section 2.2.
+    Source: arXiv 2405.21060, section 6 (diagonal blocks, right, center and left factors);
+    arXiv 2501.08313, section 2.2.
     """
     groups = linear_key_heads / tensor_parallel_rows
     widths = linear_value_head_dimension, linear_key_head_dimension, groups, linear_chunk_tokens

@@ -22,8 +22,7 @@ def projection_gemms(
     attention_heads,
     key_value_heads,
     head_dimension,
-    attention_output_gate,
-    attention_head_gate,
+    attention_gate_width,
     tensor_parallel_rows,
     input_width_split_degree,
     output_width_split_degree,
@@ -33,8 +32,7 @@ def projection_gemms(
 
     Source: arXiv 1909.08053, section 3; arXiv 2505.06708, section 2.2 (gate).
     """
-    queries = attention_heads * (1 + attention_output_gate)
-    entries = head_dimension * (queries + 2 * key_value_heads) + attention_head_gate * attention_heads
+    entries = head_dimension * (attention_heads + 2 * key_value_heads) + attention_gate_width
     query_key_value = entries / tensor_parallel_rows
     inputs = attention_heads * head_dimension / input_width_split_degree
     outputs = dimensionality / output_width_split_degree
@@ -98,24 +96,25 @@ def projection_bias_operators(
 
 
 @records()
-def attention_output_operators(projection_gemms, output_width_split_degree, attentions_per_layer, entry_costs):
-    """The projection out of attention, which keeps its input for the backward pass.
+def attention_output_operators(
+    projection_gemms, attention_gate_operators, output_width_split_degree, attentions_per_layer, entry_costs
+):
+    """The projection out of attention, which keeps its input for the backward pass, behind the gate of the output.
 
     Source: arXiv 2205.05198, section 4.1.
     """
     (cost,), output = entry_costs, projection_gemms[-1]
     stash = output.m * output.k / output_width_split_degree * cost.operand
     after = (*HEADS_JOINED, "attention_output_inputs broadcast", "attention_output_weights broadcast")
-    return contraction(output, cost, stash=stash, count=attentions_per_layer, after=after)
+    return attention_gate_operators + contraction(output, cost, stash=stash, count=attentions_per_layer, after=after)
 
 
 @records()
 def attention_gate_operators(
     microbatch_tokens,
     attention_output_bytes,
-    attention_output_gate,
-    attention_head_gate,
-    head_dimension,
+    attention_gate_width,
+    tensor_parallel_rows,
     attentions_per_layer,
     entry_costs,
 ):
@@ -123,17 +122,17 @@ def attention_gate_operators(
 
     Source: arXiv 2505.06708, section 2.2; transformers, Qwen3NextAttention.
     """
-    (cost,), gate = entry_costs, attention_output_gate + attention_head_gate / head_dimension
+    (cost,), gates = entry_costs, microbatch_tokens * attention_gate_width / tensor_parallel_rows
     entries = attention_output_bytes / cost.activation
-    forward = Traffic(1 + gate, read=1 + gate, written=1, functions=2 * gate)
-    work = Work(forward, Traffic(2 + 3 * gate, read=2 + gate, written=1 + gate, functions=2 * gate), kept=1 + gate)
+    product = cost.of(Work(Traffic(1, read=1, written=1), Traffic(2, read=2, written=1), kept=1), entries)
+    sigmoid = Work(Traffic(1, read=1, functions=2), Traffic(3, read=1, written=1, functions=2), kept=1)
     return streamed(
         "attention_gate",
         "element_wise",
         microbatch_tokens,
         entries / microbatch_tokens,
-        cost.of(work, entries),
-        count=(attention_output_gate + attention_head_gate) * attentions_per_layer,
+        product + cost.of(sigmoid, gates),
+        count=(attention_gate_width > 0) * attentions_per_layer,
         after=HEADS_EXCHANGED,
     )
 
@@ -280,14 +279,13 @@ def attention_operators(
     attention_cast_operators,
     attention_core_operators,
     sink_operators,
-    attention_gate_operators,
     attention_head_permutation_operators,
     attention_output_operators,
 ):
     """The operators of attention from its input to its output. Source: arXiv 1706.03762, section 3.2."""
     earlier_operators = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
     earlier_operators = earlier_operators + scaled_rotation_operators + attention_cast_operators
-    later_operators = sink_operators + attention_gate_operators + attention_head_permutation_operators
+    later_operators = sink_operators + attention_head_permutation_operators + attention_output_operators
     return tuple(
         o.within(block=ATTENTION)
         for o in earlier_operators + attention_core_operators + later_operators + attention_output_operators
