@@ -23,7 +23,7 @@ def cast_time(columns: Columns, machine: Predictor) -> Any:
 NORM_BYTES = {"fwd": 4.0, "bwd": 6.0}
 # Cycles of a core for a row of a norm, by the software and the pass: PyTorch gives a row a block of threads, whatever its
 # width, and adds the gradients of weights in a kernel of its own. Fitted to four fifths of the shapes on H200 and GB200.
-ROW_CYCLES = {("pytorch", "fwd"): 180.0, ("pytorch", "bwd"): 350.0, ("cudnn", "fwd"): 5.0, ("cudnn", "bwd"): 12.0}
+ROW_CYCLES = {("pytorch", "fwd"): 180.0, ("pytorch", "bwd"): 350.0, ("cudnn", "bwd"): 12.0}
 NORM = ("rows", "width", "norm", "stage")
 
 
