@@ -34,7 +34,10 @@ SMALL = {
     "vocab_size": 512, "moe_intermediate_size": 48, "expert_ffn_hidden_size": 48, "q_lora_rank": 64, "kv_lora_rank": 32,
     "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16, "index_n_heads": 4, "index_head_dim": 16, "index_topk": 8,
     "n_routed_experts": 16, "num_experts": 16, "num_local_experts": 16, "moe_num_experts": 16, "zero_expert_num": 0, "sliding_window": 8,
-    "shared_intermediate_size": 256, "moe_layer_end_index": 3, "max_position_embeddings": 64,
+    "shared_intermediate_size": 256, "moe_layer_end_index": 3, "max_position_embeddings": 64, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_heads": 4, "linear_head_dim": 16,
+    "mamba_num_heads": 16, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 16, "chunk_size": 64, "block_size": 16,
+    "shared_expert_intermediate_size": 48, "moe_shared_expert_intermediate_size": 96,
 }  # fmt: skip
 CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_k")
 
@@ -46,6 +49,8 @@ def small(config: Config) -> Config:
     cut |= {"num_attention_heads": 8, "num_key_value_heads": 2 if groups > 1 else 8, "pad_token_id": 0}
     cut |= {key: min(config[key], 3) for key in CHOSEN if key in config}
     cut |= {key: config[key][:4] for key in ("layer_types", "mlp_layer_types") if key in config}
+    if "hybrid_override_pattern" in config:
+        cut |= {"hybrid_override_pattern": "MEM*-" if "E" in config["hybrid_override_pattern"] else "M-M*-", "num_hidden_layers": 5}
     if config["model_type"] == "granitemoehybrid":
         cut |= {"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 256}
     if "kv_lora_rank" in config:

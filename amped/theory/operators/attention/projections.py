@@ -286,7 +286,4 @@ def attention_operators(
     earlier_operators = projection_operators + projection_bias_operators + query_key_norm_operators + rotary_operators
     earlier_operators = earlier_operators + scaled_rotation_operators + attention_cast_operators
     later_operators = sink_operators + attention_head_permutation_operators + attention_output_operators
-    return tuple(
-        o.within(block=ATTENTION)
-        for o in earlier_operators + attention_core_operators + later_operators + attention_output_operators
-    )
+    return tuple(o.within(block=ATTENTION) for o in earlier_operators + attention_core_operators + later_operators)
