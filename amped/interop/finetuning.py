@@ -68,11 +68,18 @@ def read_adapters(reading: Reading) -> dict[str, Any]:
     }
 
 
-def _tell_of_experts(reading: Reading) -> None:
-    """Reports adapters beside the products of experts, which have none in amped."""
-    network = {**reading.family["columns"], **reading.values}
-    if (network.get("number_of_experts") or 1) > 1:
+def _of_experts(reading: Reading) -> dict[str, Any]:
+    """The adapters of experts, where the format says that they have any: one for all of an accelerator, or one each.
+
+    Of other formats they are reported: which module of a mixture a name means depends on the network's code.
+    """
+    network, key = {**reading.family["columns"], **reading.values}, "share_expert_adapters"
+    if (network.get("number_of_experts") or 1) <= 1:
+        return {}
+    if key not in reading.family["usual"]:
         _tell(reading, TARGETS, table(COMMON)["adapted experts"])
+        return {}
+    return {"expert_adapters": "shared" if is_on(reading, key, "expert_adapters") else "each"}
 
 
 def _adapted(reading: Reading) -> dict[str, Any]:
@@ -81,7 +88,7 @@ def _adapted(reading: Reading) -> dict[str, Any]:
     A pattern is read as the names of modules in it. A name that says a layer, or no module that amped knows, is reported.
     """
     places: dict[str, list[str]] = table(COMMON)["modules"]
-    named, joint = set[str](), False
+    named, joint, experts = set[str](), False, dict[str, Any]()
     if reading.flag("lora_target_mlp", "gate_adapters"):
         named.update(MLP)
     if reading.flag("lora_target_output", "adapters"):
@@ -98,8 +105,8 @@ def _adapted(reading: Reading) -> dict[str, Any]:
         joint = joint or any(word in table(COMMON)["joint"] for word in words)
         named |= switches
     if named & {*MLP}:
-        _tell_of_experts(reading)
-    return {**{switch: switch in named for switch in SWITCHES}, "joint_adapters": joint}
+        experts = _of_experts(reading)
+    return {**{switch: switch in named for switch in SWITCHES}, "joint_adapters": joint, **experts}
 
 
 TARGETS = "lora_target_modules"

@@ -15,12 +15,12 @@ import numpy as np
 from amped.theory.language.quantity import each_of, family, quantity, records
 from amped.theory.nouns.kernel_work import Traffic, operator
 from amped.theory.nouns.layer_kinds import COUNTS, GEMMS
-from amped.theory.nouns.parameter_classes import ADAPTERS, EXPERTS, WeightMatrix
+from amped.theory.nouns.parameter_classes import ADAPTERS, EXPERT_ADAPTERS, EXPERTS, WeightMatrix
 from amped.theory.nouns.records import MATRICES, Collective, Gemm, total
 from amped.theory.nouns.stage_records import Held
 
 # The classes of parameters that Muon updates.
-OF_MUON = (MATRICES, EXPERTS, ADAPTERS)
+OF_MUON = (MATRICES, EXPERTS, ADAPTERS, EXPERT_ADAPTERS)
 # Products whose inputs tensor parallelism splits, not their outputs; and products that it does not split.
 SPLIT_INPUTS = ("attention_output", "feedforward_down", "experts_down", "shared_experts_down")
 UNSPLIT = ("query_down", "key_value_down", "router")
