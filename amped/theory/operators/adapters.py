@@ -88,6 +88,41 @@ def trained_end_classes__both():
     return tuple(c for c in CLASSES if c.name == EMBEDDINGS)
 
 
+# --- how far a backward pass goes ------------------------------------------------------------------------------------
+
+
+@family(named=("adapted_layer_fraction__lora", "adapted_layer_fraction__dora"), METHOD=METHODS)
+@quantity("1", choice="adapters", value="METHOD")
+def adapted_layer_fraction__METHOD(number_of_adapted_layers, layers):
+    """The share of the layers that have adapters. Source: PEFT, LoraConfig (layers_to_transform)."""
+    return number_of_adapted_layers / layers
+
+
+@family(named=("gradient_layer_fraction__lora", "gradient_layer_fraction__dora"), METHOD=METHODS)
+@quantity("1", choice="adapters", value="METHOD")
+def gradient_layer_fraction__METHOD(adapted_layer_fraction, trained_end_classes):
+    """The share of the layers that have a backward pass: those with adapters, or all if the embedding is trained.
+
+    Layers below the lowest adapter keep nothing, and are not recomputed.
+
+    Source: PyTorch, autograd (a graph is recorded only where an input requires a gradient).
+    """
+    return np.maximum(adapted_layer_fraction, 1.0 * (len(trained_end_classes) > 0))
+
+
+@family(named=("layers_without_input_gradient__lora", "layers_without_input_gradient__dora"), METHOD=METHODS)
+@quantity("count", choice="adapters", value="METHOD")
+def layers_without_input_gradient__METHOD(trained_end_classes, recomputed_layer_fraction):
+    """The layers with a backward pass that compute no gradient of their input: the lowest one, above frozen weights.
+
+    Where whole layers are recomputed, the input of the lowest one is made to need a gradient.
+
+    Source: PyTorch, autograd; transformers, modeling_utils.py (enable_input_require_grads); Megatron-Bridge,
+    peft/recompute.py (maybe_enable_recompute_inputs_grad).
+    """
+    return 1.0 * (recomputed_layer_fraction <= 0) * (len(trained_end_classes) == 0)
+
+
 @family(
     named=("frozen_weight_precision__nf4", "frozen_weight_precision__nf4_double"),
     FORM=("nf4", "nf4_double"),
@@ -223,10 +258,11 @@ def adapter_pairs__METHOD(
     adapted_expert_products,
     adapter_rank,
     adapter_magnitudes,
+    adapted_layer_fraction,
     tensor_parallel_rows,
     expert_tensor_parallel_degree,
 ):
-    """Both products of each adapter on one accelerator.
+    """Both products of each adapter on one accelerator; `count` is the number of such adapters in an average layer.
 
     Where tensor parallelism splits the outputs of the frozen product, it splits the rank of the first product; where
     it splits inputs, those of the first and the outputs of the second one. Adapters of routed experts are split by
@@ -241,7 +277,8 @@ def adapter_pairs__METHOD(
         place, degree = (tensor, part.block), shares.get(product.weights, tensor_parallel_rows)
         first, kept[place] = 1 - kept[place], np.maximum(kept[place], product.count)
         by_rank, kind = np.where(splits_inputs, 1.0, degree), {EXPERT_ADAPTERS: EXPERT_ADAPTERS}
-        name, calls = f"{product.name}_adapter", {"count": product.count, "batch": product.batch}
+        name, calls = f"{product.name}_adapter", {"count": product.count * adapted_layer_fraction}
+        calls["batch"] = product.batch
         calls["weights"] = kind.get(product.weights, ADAPTERS)
         down = Gemm(f"{name}_down", product.m, adapter_rank / by_rank, product.k, **calls)
         up = Gemm(f"{name}_up", product.m, product.n * by_rank / degree, adapter_rank, **calls)
@@ -257,6 +294,8 @@ def adapter_operators(
     attentions_per_layer,
     dense_fraction,
     MoE_fraction,
+    number_of_adapted_layers,
+    layers_without_input_gradient,
     entry_costs,
 ):
     """The operators of all adapters, in the precision of activations.
@@ -266,15 +305,16 @@ def adapter_operators(
     (cost,), layers = entry_costs, {ATTENTION: attentions_per_layer, MIXTURE: MoE_fraction}
     drops = 1.0 * (adapter_dropout > 0), dropout_mask_precision
     own, operators = cost.having(operand=cost.activation, added_to=0.0), []
+    passing = {PROJECTION_INPUTS: 1 - layers_without_input_gradient / number_of_adapted_layers}
     for pair in adapter_pairs:
-        calls = pair.down.count * layers.get(pair.part.block, dense_fraction)
-        operators += adapter_products(pair, own, drops, calls)
-        operators += adapter_kernels(pair, own, drops, calls)
+        calls, share = pair.down.count * layers.get(pair.part.block, dense_fraction), passing.get(pair.after, 1.0)
+        operators += adapter_products(pair, own, drops, calls, share)
+        operators += adapter_kernels(pair, own, drops, calls, share)
         operators += magnitude_kernels(pair, own, calls)
     return tuple(operators)
 
 
-def adapter_products(pair, cost, drops, calls):
+def adapter_products(pair, cost, drops, calls, passing):
     """Both products of an adapter, forward and backward, with their inputs, which are kept.
 
     With dropout each adapter keeps its own input and a mask of a byte for each entry. Products beside routed experts
@@ -285,6 +325,7 @@ def adapter_products(pair, cost, drops, calls):
         cost: the costs of an entry.
         drops: 1 with dropout, else 0; and the bytes of an entry of its mask.
         calls: the number of these adapters in a layer.
+        passing: the share of them that compute the gradient of their input.
 
     Source: arXiv 2106.09685, section 4.1; PyTorch, native_dropout (mask).
     """
@@ -292,13 +333,14 @@ def adapter_products(pair, cost, drops, calls):
     stash = pair.rows * down.k * (cost.activation * np.maximum(pair.first, dropped) + mask * dropped)
     kinds = {EXPERT_ADAPTERS: "grouped_contraction"}
     shape = {"count": calls, "part": pair.part, "kind": kinds.get(down.weights, "contraction")}
+    first = contraction(down, cost, stash=stash, after=(f"{pair.name}_adapter_dropout", *pair.after), **shape)
     return (
-        *contraction(down, cost, stash=stash, after=(f"{pair.name}_adapter_dropout", *pair.after), **shape),
+        *(o.having(count=calls * passing) if o.phase == "input_gradient" else o for o in first),
         *contraction(up, cost, stash=pair.rows * up.k * cost.activation, after=(down.name,), **shape),
     )
 
 
-def adapter_kernels(pair, cost, drops, calls):
+def adapter_kernels(pair, cost, drops, calls, passing):
     """The kernels around the products of an adapter: dropout, scaling and addition.
 
     Backward, the gradient of the output is scaled, and that of the input is added to that of the frozen product.
@@ -308,6 +350,7 @@ def adapter_kernels(pair, cost, drops, calls):
         cost: the costs of an entry.
         drops: 1 with dropout, else 0; and the bytes of an entry of its mask.
         calls: the number of these adapters in a layer.
+        passing: the share of them that compute the gradient of their input.
 
     Source: PEFT, tuners/lora/layer.py (Linear.forward: result + lora_B(lora_A(dropout(x))) * scaling).
     """
@@ -322,7 +365,7 @@ def adapter_kernels(pair, cost, drops, calls):
     return (
         *streamed(f"{name}_dropout", *rows, pair.down.k, dropped, count=calls * is_dropped, after=pair.after, **shape),
         *streamed(f"{name}_sum", *rows, pair.up.n, summed, count=calls, after=sum_after, **shape),
-        *streamed(f"{name}_gradient", *rows, pair.down.k, Work(backward=added), count=calls, **shape),
+        *streamed(f"{name}_gradient", *rows, pair.down.k, Work(backward=added), count=calls * passing, **shape),
     )
 
 
@@ -379,3 +422,36 @@ def widening_operators__FORM(product_operators, frozen_weight_precision, entry_c
             part=o.part,
         )
     )
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@family(
+    named=("layers_without_adapters_are_on_one_stage__lora", "layers_without_adapters_are_on_one_stage__dora"),
+    METHOD=METHODS,
+)
+@quantity("boolean", constrains="number_of_adapted_layers", choice="adapters", value="METHOD")
+def layers_without_adapters_are_on_one_stage__METHOD(
+    adapted_layer_fraction, tensor_parallel_degree, pipeline_parallel_degree
+):
+    """Adapters stand in all layers where tensor or pipeline parallelism splits the network.
+
+    An average layer does not describe stages of which only the last have a backward pass.
+
+    Source: definition; PEFT's layers_to_transform is meant for replicas that have all layers.
+    """
+    return (adapted_layer_fraction >= 1) | (tensor_parallel_degree * pipeline_parallel_degree == 1)
+
+
+@family(
+    named=(
+        "recomputed_products_are_below_adapters__alternate_products",
+        "recomputed_products_are_below_adapters__kept_products",
+    ),
+    POLICY=("alternate_products", "kept_products"),
+)
+@quantity("boolean", constrains="number_of_adapted_layers", choice="activation_recomputation", value="POLICY")
+def recomputed_products_are_below_adapters__POLICY(adapted_layer_fraction):
+    """Adapters stand in all layers where recomputation chooses products. Source: definition."""
+    return adapted_layer_fraction >= 1
