@@ -63,6 +63,7 @@ def read_adapters(reading: Reading) -> dict[str, Any]:
         "adapter_rank": reading.number("lora_r", "adapter_rank", usual(reading, "lora_r"), least=1),
         "adapter_dropout": dropout,
         **places,
+        **_depth(reading),
         **_ends(reading),
         **_frozen(reading),
     }
@@ -145,6 +146,25 @@ def _tell(reading: Reading, key: str, row: Mapping[str, Any], value: str = "") -
     row = {**row, "what": f"{value}: {row['what']}" if value else row["what"]}
     known = replace(reading, values={**reading.family["columns"], **reading.values})
     reading.report.unsupported.append(not_modeled(known, row, reading.place(key)))
+
+
+def _depth(reading: Reading) -> dict[str, Any]:
+    """The layers with adapters, if these are the last ones of the network; other choices are reported and read as all layers.
+
+    Raises:
+        ConfigError: for a layer that is no whole number.
+    """
+    key, quantity = "lora_layers_to_transform", "number_of_adapted_layers"
+    value, network = reading.get(key, quantity), {**reading.family["columns"], **reading.values}
+    layers = network.get("layers")
+    if value in (None, []):
+        return {}
+    chosen = {whole(layer, reading.place(key), 0) for layer in (value if isinstance(value, list) else [value])}
+    if layers and chosen == {*range(int(layers) - len(chosen), int(layers))}:
+        return {quantity: len(chosen)}
+    which = "not the last ones" if layers else "of a network that is not known"
+    reading.unsupported(reading.place(key), f"adapters in {len(chosen)} layers, {which}: read as in all")
+    return {}
 
 
 def _ends(reading: Reading) -> dict[str, Any]:
