@@ -243,7 +243,7 @@ def read_precision(reading: Reading) -> dict[str, Any]:
 
 
 def read_optimizer(reading: Reading) -> dict[str, Any]:
-    """Reads the optimizer, the bits of its states, and whether one kernel updates many weights.
+    """Reads the optimizer, the bits of its states, when it runs, and whether one kernel updates many weights.
 
     One that amped does not model is read as Adam, with a line in the report.
     """
@@ -261,7 +261,9 @@ def read_optimizer(reading: Reading) -> dict[str, Any]:
         kind = "adam"
     if kind == "adam" and re.search(r"8_?bit", name.lower()):
         kind = "adam_8bit"
-    return {"optimizer": kind, **({"optimizer_traffic_factor": 1} if is_fused else {})}
+    is_early = reading.flag("optimizer_in_bwd", "optimizer_placement")
+    early = {"optimizer_placement": "in_backward"} if is_early else {}
+    return {"optimizer": kind, **early, **({"optimizer_traffic_factor": 1} if is_fused else {})}
 
 
 def read_sharding(reading: Reading) -> dict[str, Any]:
