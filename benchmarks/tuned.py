@@ -16,6 +16,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from anchored import LAYERS, NOTHING, SIZES, InTurns, settings_of  # a script's folder is on the path
+
 import amped
 from amped.base.version import __version__
 from amped.calibration.anchor import anchored, as_file
@@ -24,7 +26,6 @@ from amped.kernels.process_memory import tensor_bytes
 from amped.kernels.running import timer_of
 from amped.kernels.torch_import import torch
 from amped.tables.tables import Tables
-from anchored import LAYERS, NOTHING, SIZES, InTurns, settings_of  # a script's folder is on the path
 
 ANCHOR, RANK = SIZES[1], 16
 MOST_OF_TIME, MOST_OF_MEMORY = 0.08, 0.02
@@ -193,7 +194,9 @@ def main() -> None:
                 error, memory_error = predicted / time - 1, predicted_memory / memory - 1
                 missed = abs(error) > MOST_OF_TIME or abs(memory_error) > MOST_OF_MEMORY
                 misses += missed
-                told = f"{size[0]} wide, {name:9}: {1e3 * time:7.1f} ms, predicted {1e3 * predicted:7.1f} ({error:+.1%}); "
+                told = (
+                    f"{size[0]} wide, {name:9}: {1e3 * time:7.1f} ms, predicted {1e3 * predicted:7.1f} ({error:+.1%}); "
+                )
                 told += f"{memory / 1e6:6.1f} MB, predicted {predicted_memory / 1e6:6.1f} ({memory_error:+.1%})"
                 print(f"{told}{'  missed' if missed else ''}", flush=True)
     sys.exit(misses > 0)

@@ -19,7 +19,7 @@ IN_BACKWARD = {"choice": "optimizer_placement", "value": "in_backward"}
 
 @quantity("count")
 def largest_trained_weight(
-    single_products, adapter_pairs, vocabulary_size, embedding_dimension, parameter_classes, weight_split_degree
+    single_products, vocabulary_size, embedding_dimension, parameter_classes, weight_split_degree
 ):
     """The number of parameters of the largest weight on an accelerator that training changes.
 
@@ -27,9 +27,8 @@ def largest_trained_weight(
 
     Source: PyTorch, nn.Module.parameters.
     """
-    trained, adapters = {c.name: c.changes for c in parameter_classes}, [(p.down, p.up) for p in adapter_pairs]
-    gemms = (*single_products, *(gemm for pair in adapters for gemm in pair))
-    sizes = [trained[gemm.weights] * (gemm.count > 0) * gemm.k * gemm.n * gemm.batch for gemm in gemms]
+    trained = {c.name: c.changes for c in parameter_classes}
+    sizes = [trained[gemm.weights] * (gemm.count > 0) * gemm.k * gemm.n * gemm.batch for gemm in single_products]
     return latest([*sizes, trained[EMBEDDINGS] * vocabulary_size * embedding_dimension / weight_split_degree])
 
 

@@ -15,11 +15,13 @@ import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import Traffic, operator
-from amped.theory.nouns.parameter_classes import EXPERTS
+from amped.theory.nouns.parameter_classes import ADAPTERS, EXPERT_ADAPTERS, EXPERTS
 from amped.theory.nouns.records import MATRICES, Gemm, total
 from amped.theory.nouns.stage_records import Held
 
 NAMES = ("shampoo", "soap")
+# The classes of the matrices, and whether they are those of routed experts.
+OF_BOTH = ((MATRICES, False), (EXPERTS, True), (ADAPTERS, False), (EXPERT_ADAPTERS, True))
 # Multiples of s²·o in each step, and of s³ when roots or eigenvectors are taken again.
 PRODUCTS_OF_A_STEP, PRODUCTS_OF_A_REFRESH = {"shampoo": 2, "soap": 4}, {"shampoo": 1, "soap": 3}
 # FLOPs of a decomposition as a multiple of s³: symmetric eigenvalues with vectors; QR with its orthogonal matrix.
@@ -102,10 +104,10 @@ def optimizer_states_by_class__NAME(
     """
     factors = {
         weights: entries_per_parameter(
-            [m for m in weight_matrices if m.routed == (weights == EXPERTS)], SIDES[name], largest_preconditioner_side
+            [m for m in weight_matrices if m.routed == is_routed], SIDES[name], largest_preconditioner_side
         )
         * optimizer_state_precision
-        for weights in (MATRICES, EXPERTS)
+        for weights, is_routed in OF_BOTH
     }
     return tuple(
         Held(c.name, c.changes * (optimizer_bytes_per_parameter + factors.get(c.name, 0.0))) for c in parameter_classes
