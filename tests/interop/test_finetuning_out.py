@@ -101,3 +101,41 @@ def test_the_torchtune_file_names_its_recipe() -> None:
     assert "lora_finetune_distributed" in TARGETS["torchtune"].write(of(**LORA))
     assert "torchtune.models.llama3_1.lora_llama3_1_8b" in TARGETS["torchtune"].write(of(**LORA))
     assert "full_finetune_distributed" in TARGETS["torchtune"].write(of())
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"adapters": "dora", "adapter_dropout": 0.1}, {"gate_adapters": False, "up_adapters": False}]
+)
+def test_automodel_has_a_section_of_adapters(changes: dict[str, object], tmp_path: Path) -> None:
+    there = of(**LORA | {"zero_stage": 3} | changes)
+    path = tmp_path / "automodel.yaml"
+    path.write_text(TARGETS["automodel"].write(there), "utf-8")
+    back = read_file(path).values
+    for name in (
+        "adapters",
+        "adapter_rank",
+        "adapter_dropout",
+        "query_adapters",
+        "gate_adapters",
+        "up_adapters",
+        "down_adapters",
+    ):
+        assert (back[name] if isinstance(back[name], str) else float(back[name])) == value(there, name), name
+    assert "adapters" not in {line.key for line in TARGETS["automodel"].fields(there).lost}
+    qlora = TARGETS["automodel"].fields(of(**LORA | {"frozen_weight_format": "nf4"}))
+    assert "frozen_weight_format" in {line.key for line in qlora.lost}
+
+
+def test_automodel_adapts_all_projections_where_a_pattern_or_a_switch_says_so(tmp_path: Path) -> None:
+    for words in ("match_all_linear: true", 'target_modules: "*_proj"'):
+        path = tmp_path / "automodel.yaml"
+        path.write_text(
+            "distributed: {strategy: fsdp2, dp_size: 8}\nstep_scheduler: {global_batch_size: 8, local_batch_size: 1}\n"
+            f"peft: {{_target_: nemo_automodel.components._peft.lora.PeftConfig, dim: 16, {words}}}\n",
+            "utf-8",
+        )
+        back = read_file(path).values
+        assert (back["adapters"], back["adapter_rank"]) == ("lora", 16)
+        assert all(
+            back[f"{name}_adapters"] for name in ("query", "key", "value", "attention_output", "gate", "up", "down")
+        )
