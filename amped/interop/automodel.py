@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from amped.estimation.estimation import Estimation
+from amped.interop import finetuning, finetuning_out
 from amped.interop.outgoing import Outgoing, Rule, heading, run_line, written
 from amped.interop.records import Imported, Reading
 from amped.interop.sections import as_yaml, flat, parse_yaml, read_sections
 
 FORM, SOFTWARE, VERSION = "automodel", "NeMo AutoModel", "NeMo AutoModel"
 D = "distributed."
+# The table of the section `peft`, and the class that it names.
+ADAPTERS, TARGET = "automodel_adapters", "nemo_automodel.components._peft.lora.PeftConfig"
 
 
 def read_sharding(reading: Reading) -> dict[str, Any]:
@@ -68,6 +71,21 @@ def write_precision(out: Outgoing) -> None:
         out.lose("matrix_precision", f"{number_format} has no key here")
 
 
+def write_adapters(out: Outgoing) -> None:
+    """Writes the section of adapters; the format of frozen weights has a section of its own, and is reported as lost."""
+    out.lost = [line for line in out.lost if line.key != "adapters"]
+    if out["adapters"] == "none":
+        return
+    out.write("adapters are trained, all else is frozen", "peft.", _target_=TARGET)
+    out.write("width of the adapters", "peft.", dim=out["adapter_rank"])
+    out.write("dropout before an adapter", "peft.", dropout=out["adapter_dropout"])
+    out.write("modules with adapters", "peft.", target_modules=finetuning_out.modules(out))
+    out.write("lengths of rows are trained, too", "peft.", use_dora=out["adapters"] == "dora" or None)
+    finetuning_out.lose_unadapted(out, ends=False)
+    if out["frozen_weight_format"] != "given":
+        out.lose("frozen_weight_format", f"{out['frozen_weight_format']}: frozen weights of 4 bits are not written")
+
+
 RULES = {
     "sharding": Rule(read_sharding, write_sharding), "precision": Rule(read_precision, write_precision),
 }  # fmt: skip
@@ -75,12 +93,16 @@ RULES = {
 
 def read(text: str, file: str) -> Imported:
     """The training of an AutoModel YAML."""
-    return read_sections(FORM, Reading(flat(parse_yaml(text))), file, RULES, SOFTWARE)
+    saved = flat(parse_yaml(text))
+    others = {key: value for key, value in saved.items() if not key.startswith("peft.")}
+    training = read_sections(FORM, Reading(others), file, RULES, SOFTWARE)
+    return finetuning.with_adapters(training, ADAPTERS, saved)
 
 
 def fields_of(e: Estimation) -> Outgoing:
     """The mapping of an estimated configuration as AutoModel's keys; the network has none and is reported as lost."""
     out = written(e, FORM, RULES)
+    write_adapters(out)
     if out["number_of_experts"] <= 1:
         out.fields.pop(f"{D}ep_size", None)
     out.lose("model", "the network: put the config.json that you train under model.pretrained_model_name_or_path")

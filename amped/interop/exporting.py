@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from amped.base.errors import ConfigError, did_you_mean, quoted
 from amped.estimation.estimation import Estimation
-from amped.interop import automodel, bridge, deepspeed, huggingface_out, megatron, slurm, torchtitan
+from amped.interop import automodel, bridge, deepspeed, finetuning_out, huggingface_out, megatron, slurm, torchtitan
 from amped.interop.outgoing import Outgoing
 
 
@@ -44,6 +44,14 @@ TARGETS = {
     ),
     "automodel": Target(
         f"configuration of {automodel.VERSION}", ".yaml", "automodel", automodel.write, automodel.fields_of
+    ),
+    "trl": Target(f"file of {finetuning_out.TRL}", ".yaml", "trl", finetuning_out.write, finetuning_out.fields_of),
+    "torchtune": Target(
+        f"config of {finetuning_out.TORCHTUNE}",
+        ".yaml",
+        "trl",
+        finetuning_out.torchtune_write,
+        finetuning_out.torchtune_fields_of,
     ),
     "huggingface": Target(
         f"config.json of {huggingface_out.VERSION}",

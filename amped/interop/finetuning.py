@@ -63,16 +63,24 @@ def read_adapters(reading: Reading) -> dict[str, Any]:
         "adapter_rank": reading.number("lora_r", "adapter_rank", usual(reading, "lora_r"), least=1),
         "adapter_dropout": dropout,
         **places,
+        **_depth(reading),
         **_ends(reading),
         **_frozen(reading),
     }
 
 
-def _tell_of_experts(reading: Reading) -> None:
-    """Reports adapters beside the products of experts, which have none in amped."""
-    network = {**reading.family["columns"], **reading.values}
-    if (network.get("number_of_experts") or 1) > 1:
+def _of_experts(reading: Reading) -> dict[str, Any]:
+    """The adapters of experts, where the format says that they have any: one for all of an accelerator, or one each.
+
+    Of other formats they are reported: which module of a mixture a name means depends on the network's code.
+    """
+    network, key = {**reading.family["columns"], **reading.values}, "share_expert_adapters"
+    if (network.get("number_of_experts") or 1) <= 1:
+        return {}
+    if key not in reading.family["usual"]:
         _tell(reading, TARGETS, table(COMMON)["adapted experts"])
+        return {}
+    return {"expert_adapters": "shared" if is_on(reading, key, "expert_adapters") else "each"}
 
 
 def _adapted(reading: Reading) -> dict[str, Any]:
@@ -81,7 +89,7 @@ def _adapted(reading: Reading) -> dict[str, Any]:
     A pattern is read as the names of modules in it. A name that says a layer, or no module that amped knows, is reported.
     """
     places: dict[str, list[str]] = table(COMMON)["modules"]
-    named, joint = set[str](), False
+    named, joint, experts = set[str](), False, dict[str, Any]()
     if reading.flag("lora_target_mlp", "gate_adapters"):
         named.update(MLP)
     if reading.flag("lora_target_output", "adapters"):
@@ -98,8 +106,8 @@ def _adapted(reading: Reading) -> dict[str, Any]:
         joint = joint or any(word in table(COMMON)["joint"] for word in words)
         named |= switches
     if named & {*MLP}:
-        _tell_of_experts(reading)
-    return {**{switch: switch in named for switch in SWITCHES}, "joint_adapters": joint}
+        experts = _of_experts(reading)
+    return {**{switch: switch in named for switch in SWITCHES}, "joint_adapters": joint, **experts}
 
 
 TARGETS = "lora_target_modules"
@@ -138,6 +146,25 @@ def _tell(reading: Reading, key: str, row: Mapping[str, Any], value: str = "") -
     row = {**row, "what": f"{value}: {row['what']}" if value else row["what"]}
     known = replace(reading, values={**reading.family["columns"], **reading.values})
     reading.report.unsupported.append(not_modeled(known, row, reading.place(key)))
+
+
+def _depth(reading: Reading) -> dict[str, Any]:
+    """The layers with adapters, if these are the last ones of the network; other choices are reported and read as all layers.
+
+    Raises:
+        ConfigError: for a layer that is no whole number.
+    """
+    key, quantity = "lora_layers_to_transform", "number_of_adapted_layers"
+    value, network = reading.get(key, quantity), {**reading.family["columns"], **reading.values}
+    layers = network.get("layers")
+    if value in (None, []):
+        return {}
+    chosen = {whole(layer, reading.place(key), 0) for layer in (value if isinstance(value, list) else [value])}
+    if layers and chosen == {*range(int(layers) - len(chosen), int(layers))}:
+        return {quantity: len(chosen)}
+    which = "not the last ones" if layers else "of a network that is not known"
+    reading.unsupported(reading.place(key), f"adapters in {len(chosen)} layers, {which}: read as in all")
+    return {}
 
 
 def _ends(reading: Reading) -> dict[str, Any]:
@@ -216,7 +243,7 @@ def read_precision(reading: Reading) -> dict[str, Any]:
 
 
 def read_optimizer(reading: Reading) -> dict[str, Any]:
-    """Reads the optimizer, the bits of its states, and whether one kernel updates many weights.
+    """Reads the optimizer, the bits of its states, when it runs, and whether one kernel updates many weights.
 
     One that amped does not model is read as Adam, with a line in the report.
     """
@@ -234,7 +261,9 @@ def read_optimizer(reading: Reading) -> dict[str, Any]:
         kind = "adam"
     if kind == "adam" and re.search(r"8_?bit", name.lower()):
         kind = "adam_8bit"
-    return {"optimizer": kind, **({"optimizer_traffic_factor": 1} if is_fused else {})}
+    is_early = reading.flag("optimizer_in_bwd", "optimizer_placement")
+    early = {"optimizer_placement": "in_backward"} if is_early else {}
+    return {"optimizer": kind, **early, **({"optimizer_traffic_factor": 1} if is_fused else {})}
 
 
 def read_sharding(reading: Reading) -> dict[str, Any]:

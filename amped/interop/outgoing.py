@@ -131,10 +131,14 @@ def outgoing(e: Estimation) -> Outgoing:
     return Outgoing(values, frozenset(sources.origins))
 
 
+# What is trained, and when: a format without a field for these trains something else, which is told even where the mapping alone
+# is written.
+MANNER = ("adapters", "optimizer_placement")
 # Quantities that exporters need beside those that formats name.
 EXTRA = ("number_of_nodes", "data_parallel_degree", "norm_position", "causal", "pipeline_schedule", "tensor_parallel_strategy",
          "number_of_stacks", "embedding_norm", "pooler", "cross_attention_layers", "gated_experts", "kinds_of_layers", "norms_per_layer",
-         "final_norm", "expert_bias", "relative_position_tables")  # fmt: skip
+         "final_norm", "expert_bias", "relative_position_tables", *MANNER, "expert_adapters", "trained_ends", "frozen_weight_format",
+         "number_of_adapted_layers", "gated_mlp", "number_of_microbatches_per_minibatch")  # fmt: skip
 
 
 def _json_number(value: float, unit: str) -> Any:
@@ -160,9 +164,15 @@ def written(e: Estimation, form: str, rules: Mapping[str, Rule]) -> Outgoing:
             rules[row.rule].write(out)
         elif row.rule is None and quantity in out.values and row.applies(out.values):
             out.write(row.why, **{row.keys[0]: _converted(out, quantity, row)})
-    out.lost += _not_carried(e, out, form)
+    out.lost += [*_not_carried(e, out, form), *_trained_otherwise(e, out, form)]
     _lose_unlike(out, **table(form).get("fixed", {}))
     return out
+
+
+def _trained_otherwise(e: Estimation, out: Outgoing, form: str) -> list[ReportLine]:
+    """A line for each way of training that no field of a format carries."""
+    others = [name for name in MANNER if name not in fields(form) and not is_default(e, name, out)]
+    return [ReportLine(name, f"{out[name]} has no field here: as written, this trains otherwise") for name in others]
 
 
 def _lose_unlike(out: Outgoing, values: Mapping[str, Any] = MappingProxyType({}), why: str = "") -> None:

@@ -142,20 +142,25 @@ def is_of_images(e: Estimation) -> bool:
     return bool(e["patch_values"]) if "patch_values" in e else False
 
 
+# What stands for the degrees of a mapping in which nothing is divided.
+ALONE = "one accelerator"
+
+
 def mapping_in_words(mapping: Estimation | Mapping[str, Any]) -> str:
     """How the work is divided: degrees, chunks, sharding, recomputation and micro-batch.
 
     `mapping` is an estimate, or a row of a search.
     """
     degrees = [f"{kind} {mapping[f'{kind}_parallel_degree']:g}" for kind in PARALLELISMS]
-    degrees_in_words = " x ".join(degree for degree in degrees if not degree.endswith(" 1")) or "one accelerator"
+    degrees_in_words = " x ".join(degree for degree in degrees if not degree.endswith(" 1")) or ALONE
     number = (
         mapping["virtual_pipeline_stages"]
         if isinstance(mapping, Estimation)
         else mapping.get("virtual_pipeline_stages") or 1
     )
     chunks = f", {number:g} chunks a stage" if number > 1 and mapping["pipeline_parallel_degree"] > 1 else ""
-    zero = f", ZeRO {mapping['zero_stage']:g}" if mapping["zero_stage"] else ""
+    is_shared = mapping["zero_stage"] and degrees_in_words != ALONE
+    zero = f", ZeRO {mapping['zero_stage']:g}" if is_shared else ""
     mode = (mapping.choices if isinstance(mapping, Estimation) else mapping).get("activation_recomputation", "none")
     recomputation = "" if mode == "none" else f", {mode.replace('_', ' ')} recomputation"
     return f"{degrees_in_words}{chunks}{zero}{recomputation}, micro-batch {mapping['microbatch_size']:g}"

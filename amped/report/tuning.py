@@ -13,6 +13,8 @@ from amped.report.screen import batch_in_words, mapping_in_words, plus_minus, wh
 from amped.report.tables import Part, drawn, table
 from amped.report.width import columns
 
+# The switches of the places of adapters.
+PLACES = tuple(f"{place}_adapters" for place in ("query", "key", "value", "attention_output", "gate", "up", "down"))
 HEADS = ("method", "trained", "memory", "step", "training", "cost", "mapping")
 
 
@@ -28,7 +30,8 @@ def tuning(ways: Sequence[Way], words: Sequence[str]) -> Iterator[Part]:
     yield what_is_trained(best.estimate), "bold"
     tokens = human.scaled(best.estimate["tokens_to_train"], "", 3)
     assumed = " (assumed)" if best.settings.get("tokens_to_train") == ADAPTER_TOKENS else ""
-    yield f"{batch_in_words(best.estimate)}; {tokens} tokens in all{assumed}\n"
+    yield f"{batch_in_words(best.estimate)}; {tokens} tokens in all{assumed}"
+    yield from _adapters(next((way for way in ways if way.adapts), None))
     yield table(HEADS, [_line(way) for way in ways], ("mapping",), ("mapping",))
     yield ""
     for way in ways:
@@ -39,6 +42,19 @@ def tuning(ways: Sequence[Way], words: Sequence[str]) -> Iterator[Part]:
         sure = f" {plus_minus(band.error_fraction)}" if band else ""
         yield f"Fastest that fits: {best.method}, {human.duration(best.estimate['training_time'])}{sure}", "bold"
         yield "\n".join(broken(command("estimate", *words, *_options(best)), columns())), "dim"
+
+
+def _adapters(way: Way | None) -> Iterator[str]:
+    """A line with the rank and the places of adapters; none if no way has adapters."""
+    if way is None:
+        return
+    e = way.estimate
+    is_given = "adapter_rank" in e.scenario.sources.given
+    places = sum(e.results.number(name) > 0 for name in PLACES)
+    beside = "all projections" if places == len(PLACES) else f"{places} of {len(PLACES)} projections"
+    lacking = e["number_of_experts"] > 1 and e.choices["expert_adapters"] == "none"
+    joined = "; none of experts" if lacking else ", one for joined ones" if e.results.number("joint_adapters") else ""
+    yield f"Adapters of rank {e['adapter_rank']:g}{'' if is_given else ' (assumed)'} beside {beside}{joined}"
 
 
 def _line(way: Way) -> list[str]:

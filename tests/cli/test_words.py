@@ -23,7 +23,7 @@ MODEL = ("--model", "Llama 3 8B", "--gpus", 16)
         (("estimate", "--measured-mfu", "35%"), "type amped validate --table runs.csv"),
         (("estimate", "--set", "hsdp=1"), "sharding_degree=8"),
         (("estimate", "--precision", "mxfp4"), "not modeled: of formats"),
-        (("estimate", "--set", "optimizer=soap"), "not modeled: of optimizers with products"),
+        (("estimate", "--set", "optimizer=sophia"), "not modeled: of optimizers with products"),
         (("explore", "--vary", "dualpipe=1,2"), "pipeline_schedule=dualpipe_v"),
         (("explore", "--objective", "grpo"), "not modeled: amped has one network"),
         (("explore", "--space", "ulysses"), "context_parallel_kind=all_to_all"),

@@ -36,7 +36,7 @@ SMALL = {
     "n_routed_experts": 16, "num_experts": 16, "num_local_experts": 16, "moe_num_experts": 16, "zero_expert_num": 0, "sliding_window": 8,
     "shared_intermediate_size": 256, "moe_layer_end_index": 3, "max_position_embeddings": 64, "linear_num_key_heads": 2,
     "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_heads": 4, "linear_head_dim": 16,
-    "mamba_num_heads": 16, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 16, "chunk_size": 64, "block_size": 16,
+    "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 8, "chunk_size": 64, "block_size": 16,
     "shared_expert_intermediate_size": 48, "moe_shared_expert_intermediate_size": 96,
 }  # fmt: skip
 CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_k")

@@ -91,3 +91,32 @@ def test_a_wrong_value_is_told_with_its_key(tmp_path: Path) -> None:
     done = amped("import", "axolotl.yml", "-o", "my.json", folder=tmp_path)
     assert done.returncode == 2
     assert "lora_r" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("layers", "read"), [([30, 31], 2), ([*range(32)], 32), (31, 1), ([0, 1], None), ([29, 31], None), (None, None)]
+)
+def test_adapters_in_the_last_layers_are_read_and_others_told(tmp_path: Path, layers: object, read: int | None) -> None:
+    path = tmp_path / "adapter_config.json"
+    path.write_text(json.dumps(PEFT | {"layers_to_transform": layers}), "utf-8")
+    found = read_file(path)
+    assert found.values.get("number_of_adapted_layers") == read
+    told = [line for line in found.report.unsupported if line.key.endswith("layers_to_transform")]
+    assert bool(told) == (layers is not None and read is None)
+
+
+BRIDGE = """
+model: {num_layers: 4, hidden_size: 256, num_attention_heads: 4, ffn_hidden_size: 1024, seq_length: 128, num_moe_experts: 8,
+  moe_router_topk: 2, moe_ffn_hidden_size: 512, gated_linear_unit: true}
+peft: {_target_: megatron.bridge.peft.lora.LoRA, dim: 8, target_modules: [linear_qkv, linear_fc1, linear_fc2]%s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "sharing"),
+    [("", "shared"), (", share_expert_adapters: true", "shared"), (", share_expert_adapters: false", "each")],
+)
+def test_bridge_adapts_experts_together_or_one_by_one(tmp_path: Path, more: str, sharing: str) -> None:
+    path = tmp_path / "bridge.yaml"
+    path.write_text(BRIDGE % more, "utf-8")
+    assert read_file(path).values["expert_adapters"] == sharing

@@ -75,7 +75,7 @@ def offloaded_STATE_bytes_per_layer(
     model_states,
     parameter_classes,
     stage_parameters,
-    expert_parameters_per_accelerator,
+    expert_class_parameters,
     largest_stage_layers,
     *,
     state,
@@ -92,8 +92,9 @@ def offloaded_STATE_bytes_per_layer(
     states = {record.name: record for record in model_states}[state]
     places = [place for place, c in enumerate(parameter_classes) if not c.routed]
     shared = latest(total(held.counts[place] * states.bytes[place] for place in places) for held in stage_parameters)
-    (expert,) = [size for c, size in zip(parameter_classes, states.bytes, strict=True) if c.routed]
-    return (shared + expert_parameters_per_accelerator * expert) * states.offload / largest_stage_layers
+    routed = zip(parameter_classes, expert_class_parameters[0].counts, states.bytes, strict=True)
+    experts = total(n * size for c, n, size in routed if c.routed)
+    return (shared + experts) * states.offload / largest_stage_layers
 
 
 # --- copies beside a layer -------------------------------------------------------------------------------------------

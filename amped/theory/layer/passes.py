@@ -146,7 +146,14 @@ def launched_durations__SCOPE(kind_durations):
 
 
 @records()
-def layer_host_times(kind_durations, launched_durations, host_time_per_layer, host_time_per_launch, host_time_factor):
+def layer_host_times(
+    kind_durations,
+    launched_durations,
+    host_time_per_layer,
+    host_time_per_launch,
+    host_time_factor,
+    gradient_layer_fraction,
+):
     """The time in which the host handles each pass of a layer of each kind.
 
         time = time of a layer · factor of the processor · share of the operators outside CUDA graphs
@@ -160,11 +167,18 @@ def layer_host_times(kind_durations, launched_durations, host_time_per_layer, ho
     Source: definition; NVIDIA/TransformerEngine, issue 2053 (Xeon and Grace).
     """
     layer_time = host_time_per_layer * host_time_factor
+    passed = {"forward": 1.0}
     return tuple(
         LayerHost(
             layer.name,
             **{
-                phase: pass_host(phase, layer.durations, launches.durations, layer_time * share, host_time_per_launch)
+                phase: pass_host(
+                    phase,
+                    layer.durations,
+                    launches.durations,
+                    layer_time * share * passed.get(phase, gradient_layer_fraction),
+                    host_time_per_launch,
+                )
                 for phase, share in HOST_SHARES.items()
             },
         )

@@ -192,7 +192,7 @@ def sharding_collectives__tensor(
 
 @records()
 def expert_sharding_collectives(
-    expert_parameters_per_accelerator,
+    expert_class_parameters,
     exchanged_gradient_precision,
     parameter_classes,
     zero_stage,
@@ -208,15 +208,17 @@ def expert_sharding_collectives(
     Source: Megatron-Core, expert data parallelism. Differs: hybrid sharding, and experts that replicas own as a whole,
     are left out.
     """
-    (experts,) = [c for c in parameter_classes if c.routed]
-    gathered = experts.precision * np.maximum(experts.changes, is_sharded("weight", zero_stage))
-    gradients = experts.changes * expert_parameters_per_accelerator * exchanged_gradient_precision
+    experts = [
+        pair for pair in zip(parameter_classes, expert_class_parameters[0].counts, strict=True) if pair[0].routed
+    ]
+    gathered = total(n * (c.precision * np.maximum(c.changes, is_sharded("weight", zero_stage))) for c, n in experts)
+    gradients = total(c.changes * n for c, n in experts) * exchanged_gradient_precision
     buckets = buckets_of(gradients, largest_bucket_bytes)
     messages = np.where(is_sharded("weight", zero_stage), largest_stage_layers, buckets)
     all_reduced = whole_gradient_exchange * ~is_sharded("gradient", zero_stage)
     sharded = messages * is_sharded("optimizer_state", zero_stage)
     scattered, gradients = sharded * (1 - all_reduced), gradients / messages
-    weights, all_reduced = expert_parameters_per_accelerator * gathered / messages, messages - scattered
+    weights, all_reduced = gathered / messages, messages - scattered
     (replicas,) = expert_replica_group
     return (
         Collective("expert_gradients", "all_reduce", group=replicas, volume=gradients, count=all_reduced),

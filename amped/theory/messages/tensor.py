@@ -3,7 +3,8 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.layer_kinds import ATTENTION, IN_MIXER, IN_SPLIT_NETWORK
+from amped.theory.nouns.layer_kinds import ATTENTION, IN_MIXER, IN_SPLIT_NETWORK, MIXTURE
+from amped.theory.nouns.parameter_classes import ADAPTERS, EXPERT_ADAPTERS
 from amped.theory.nouns.records import ANY_PART, Collective
 
 # What the collectives of a layer wait for: a norm or, where norms come after the blocks, the operator before it.
@@ -84,8 +85,10 @@ def adapter_collectives(
     microbatch_tokens,
     activation_precision,
     row_group,
+    expert_tensor_group,
     attentions_per_layer,
     dense_fraction,
+    MoE_fraction,
 ):
     """The messages that tensor parallelism adds for adapters, in each pass: one of their outputs, one of their ranks.
 
@@ -96,14 +99,15 @@ def adapter_collectives(
     Source: Megatron-Bridge, peft/utils.py (ParallelLinearAdapter: linear_in and linear_out with gather_output,
     scatter_to_sequence_parallel_region).
     """
-    (rows,), layers, messages = row_group, {ATTENTION: attentions_per_layer}, []
+    layers, messages = {ATTENTION: attentions_per_layer, MIXTURE: MoE_fraction}, []
+    groups = {ADAPTERS: row_group[0], EXPERT_ADAPTERS: expert_tensor_group[0]}
     for pair in adapter_pairs:
         calls = pair.down.count * layers.get(pair.part.block, dense_fraction)
+        share = {ADAPTERS: 1.0}.get(pair.down.weights, pair.rows / microbatch_tokens)
         between = microbatch_tokens * pair.up.k * activation_precision
         for name, volume in ((pair.up.name, microbatch_bytes), (pair.down.name, between)):
-            messages.append(
-                Collective(name, "all_reduce", volume / 2, group=rows, count=calls, after=(name,), part=pair.part)
-            )
+            shape = {"group": groups[pair.down.weights], "count": calls, "after": (name,), "part": pair.part}
+            messages.append(Collective(name, "all_reduce", volume * share / 2, **shape))
     return tuple(messages)
 
 

@@ -47,10 +47,11 @@ class ParameterClass(Record):
         return self.among(groups).split_degree
 
 
-VECTORS, EMBEDDINGS, EXPERTS, ADAPTERS = "vectors", "embedding", "experts", "adapters"
+VECTORS, EMBEDDINGS, EXPERTS = "vectors", "embedding", "experts"
+ADAPTERS, EXPERT_ADAPTERS = "adapters", "expert_adapters"
 # The classes of a training that changes all parameters: weights of products in layers; biases and norms in layers; both
 # ends of the network; routed experts. The order is that of the numbers in `Parameters` and in `ModelState`. A training
-# with adapters has the class `ADAPTERS` too.
+# with adapters has the classes `ADAPTERS` and `EXPERT_ADAPTERS` too.
 CLASSES = (
     ParameterClass(MATRICES),
     ParameterClass(VECTORS),

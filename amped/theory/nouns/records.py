@@ -120,10 +120,15 @@ class Adapter(Record):
     part: Part = ANY_PART
 
     @property
+    def rows(self) -> Any:
+        """The number of rows that a call of the adapter takes; of experts that have an adapter each, all together."""
+        return self.down.m * self.down.batch
+
+    @property
     def parameters(self) -> Any:
         """The number of parameters of all such adapters of a layer on one accelerator."""
         products = self.down.k * self.down.n + self.up.k * self.up.n
-        return (products + self.magnitudes * self.up.n) * self.down.count
+        return (products + self.magnitudes * self.up.n) * self.down.count * self.down.batch
 
     @property
     def multiply_accumulates(self) -> Any:

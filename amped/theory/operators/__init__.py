@@ -89,6 +89,7 @@ HANDS_ON = (
     "multi_token_prediction_gemms",
     # adapters
     "adapter_pairs",
+    "gradient_layer_fraction",
     # low_precision
     "attention_speedup",
     "quantization_operators",

@@ -1,16 +1,23 @@
 """Adapters: small trained products beside frozen weights, with what they keep and what runs around them.
 
 With LoRA a frozen product W·x becomes W·x + s·B·A·x, and only A and B are trained; with DoRA also the length of each
-row of W + s·B·A. Adapters stand beside the projections of attention and the products of a dense feed-forward network.
-The experts of a mixture have none.
+row of W + s·B·A. Adapters stand beside the projections of attention, the products of a dense feed-forward network and, if
+`expert_adapters` says so, those of experts.
 """
 
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import ADDITION, DROPOUT, MOVE, READ, Traffic, Work, contraction, streamed
-from amped.theory.nouns.layer_kinds import ATTENTION, DENSE
-from amped.theory.nouns.parameter_classes import ADAPTERS, CLASSES, EMBEDDINGS, EXPERTS, ParameterClass
+from amped.theory.nouns.layer_kinds import ATTENTION, DENSE, IN_EXPERTS, IN_ROUTER, MIXTURE
+from amped.theory.nouns.parameter_classes import (
+    ADAPTERS,
+    CLASSES,
+    EMBEDDINGS,
+    EXPERT_ADAPTERS,
+    EXPERTS,
+    ParameterClass,
+)
 from amped.theory.nouns.places import HEADS_JOINED, NETWORK_INPUTS, PROJECTION_INPUTS
 from amped.theory.nouns.records import MATRICES, WEIGHTED, Adapter, Gemm, Part
 
@@ -24,6 +31,8 @@ BYTES_OF_SCALES = {"nf4": 4, "nf4_double": 1 + 4 / 256}
 IN_ATTENTION, IN_NETWORK = Part(ATTENTION), Part(DENSE)
 NORMED = ("attention input", PROJECTION_INPUTS, IN_ATTENTION, False)
 TO_NETWORK = ("network input", NETWORK_INPUTS, IN_NETWORK, False)
+TO_EXPERTS = ("expert input", ("expert_sorting",), IN_EXPERTS, False)
+TO_SHARED_EXPERTS = ("network input", NETWORK_INPUTS, IN_ROUTER, False)
 PLACES = {
     "query_key_value": NORMED,
     "query": NORMED,
@@ -38,14 +47,25 @@ PLACES = {
     "feedforward_up": TO_NETWORK,
     "feedforward_gate_and_up": TO_NETWORK,
     "feedforward_down": ("activated", ("activation_function",), IN_NETWORK, True),
+    "experts_gate": TO_EXPERTS,
+    "experts_up": TO_EXPERTS,
+    "experts_gate_and_up": TO_EXPERTS,
+    "experts_down": ("activated rows", ("expert_activation", "expert_weighting"), IN_EXPERTS, True),
+    "shared_experts_gate": TO_SHARED_EXPERTS,
+    "shared_experts_up": TO_SHARED_EXPERTS,
+    "shared_experts_gate_and_up": TO_SHARED_EXPERTS,
+    "shared_experts_down": ("shared activated", ("shared_activation",), IN_ROUTER, True),
 }
 # The frozen products of adapters that stand beside a part of a product.
 FROZEN = {
     "query": "query_key_value",
     "key": "query_key_value",
     "value": "query_key_value",
-    "feedforward_gate": "feedforward_up",
-    "feedforward_gate_and_up": "feedforward_up",
+    **{
+        f"{network}_{gate}": f"{network}_up"
+        for network in ("feedforward", "experts", "shared_experts")
+        for gate in ("gate", "gate_and_up")
+    },
 }
 
 
@@ -58,13 +78,49 @@ def parameter_classes__METHOD(weight_precision, frozen_weight_precision, trained
     """
     trained, precisions = tuple(c.name for c in trained_end_classes), dict.fromkeys(NARROWED, frozen_weight_precision)
     classes = (c.having(precision=precisions.get(c.name, weight_precision), trained=c.name in trained) for c in CLASSES)
-    return (*classes, ParameterClass(ADAPTERS, weight_precision))
+    adapters = ParameterClass(ADAPTERS, weight_precision)
+    return (*classes, adapters, adapters.having(name=EXPERT_ADAPTERS, routed=True))
 
 
 @records(choice="trained_ends", value="both")
 def trained_end_classes__both():
     """The classes that are trained whole beside adapters: embedding and output head. Source: PEFT, modules_to_save."""
     return tuple(c for c in CLASSES if c.name == EMBEDDINGS)
+
+
+# --- how far a backward pass goes ------------------------------------------------------------------------------------
+
+
+@family(named=("adapted_layer_fraction__lora", "adapted_layer_fraction__dora"), METHOD=METHODS)
+@quantity("1", choice="adapters", value="METHOD")
+def adapted_layer_fraction__METHOD(number_of_adapted_layers, layers):
+    """The share of the layers that have adapters. Source: PEFT, LoraConfig (layers_to_transform)."""
+    return number_of_adapted_layers / layers
+
+
+@family(named=("gradient_layer_fraction__lora", "gradient_layer_fraction__dora"), METHOD=METHODS)
+@quantity("1", choice="adapters", value="METHOD")
+def gradient_layer_fraction__METHOD(adapted_layer_fraction, trained_end_classes):
+    """The share of the layers that have a backward pass: those with adapters, or all if the embedding is trained.
+
+    Layers below the lowest adapter keep nothing, and are not recomputed.
+
+    Source: PyTorch, autograd (a graph is recorded only where an input requires a gradient).
+    """
+    return np.maximum(adapted_layer_fraction, 1.0 * (len(trained_end_classes) > 0))
+
+
+@family(named=("layers_without_input_gradient__lora", "layers_without_input_gradient__dora"), METHOD=METHODS)
+@quantity("count", choice="adapters", value="METHOD")
+def layers_without_input_gradient__METHOD(trained_end_classes, recomputed_layer_fraction):
+    """The layers with a backward pass that compute no gradient of their input: the lowest one, above frozen weights.
+
+    Where whole layers are recomputed, the input of the lowest one is made to need a gradient.
+
+    Source: PyTorch, autograd; transformers, modeling_utils.py (enable_input_require_grads); Megatron-Bridge,
+    peft/recompute.py (maybe_enable_recompute_inputs_grad).
+    """
+    return 1.0 * (recomputed_layer_fraction <= 0) * (len(trained_end_classes) == 0)
 
 
 @family(
@@ -130,83 +186,161 @@ def adapted_network_products(feedforward_gemms, gate_adapters, up_adapters, down
 
     Source: PEFT, target_modules (gate_proj, up_proj, down_proj); Megatron-Bridge, peft/lora.py (linear_fc1, _fc2).
     """
-    (up, down), gate, joint = feedforward_gemms, gate_adapters * gated_mlp, 1.0 * (joint_adapters > 0)
-    width = up.n / (1 + gated_mlp)
+    switches = (gate_adapters * gated_mlp, up_adapters, down_adapters, joint_adapters)
+    return network_products("feedforward", feedforward_gemms, gated_mlp, switches)
+
+
+def network_products(network, gemms, is_gated, switches):
+    """The products of a feed-forward network beside which adapters may stand; `count` is the number of adapters of each.
+
+    Args:
+        network: what the names of the products begin with.
+        gemms: the products up (with the gate) and down.
+        is_gated: 1 if the network has a gate, else 0.
+        switches: whether the gate, the up and the down projection have adapters, and whether gate and up have one
+            together.
+
+    Source: PEFT, target_modules (gate_proj, up_proj, down_proj); Megatron-Bridge, peft/lora.py (linear_fc1, _fc2).
+    """
+    (up, down), (gate, has_up, has_down, joint) = gemms, switches
+    joint, width = 1.0 * (joint > 0), up.n / (1 + is_gated)
     return (
-        up.having(name="feedforward_gate", n=width, count=(1 - joint) * gate),
-        up.having(n=width, count=(1 - joint) * up_adapters),
-        up.having(name="feedforward_gate_and_up", count=joint * np.maximum(gate, up_adapters)),
-        down.having(count=1.0 * down_adapters),
+        up.having(name=f"{network}_gate", n=width, count=(1 - joint) * gate),
+        up.having(name=f"{network}_up", n=width, count=(1 - joint) * has_up),
+        up.having(name=f"{network}_gate_and_up", count=joint * np.maximum(gate, has_up)),
+        down.having(count=1.0 * has_down),
     )
+
+
+@family(
+    named=("adapted_expert_products__shared", "adapted_expert_products__each"),
+    SHARING=("shared", "each"),
+    SOURCE=(
+        "Megatron-Bridge, peft/utils.py and docs/training/peft.md (share_expert_adapters, the default)",
+        "Megatron-Bridge, peft/utils.py (GroupedExpertLinearAdapter); PEFT, target_parameters",
+    ),
+)
+@records(choice="expert_adapters", value="SHARING")
+def adapted_expert_products__SHARING(
+    expert_gemms,
+    gate_adapters,
+    up_adapters,
+    down_adapters,
+    joint_adapters,
+    gated_experts,
+    gated_mlp,
+    shared_expert_fraction,
+    *,
+    sharing,
+):
+    """The products of experts beside which adapters may stand; `count` is the number of adapters of each in a mixture.
+
+    All routed experts of an accelerator have one adapter (shared), through which all their rows pass, or each has its
+    own. Accelerators with other experts have other adapters. Shared experts have adapters like a dense network.
+
+    Source: SOURCE.
+    """
+    _, up, down, *others = expert_gemms
+    switches = (up_adapters, down_adapters, joint_adapters)
+    routed = [g.having(weights=EXPERT_ADAPTERS) for g in (up, down)]
+    if sharing == "shared":
+        routed = [g.having(m=g.m * g.batch, batch=1.0) for g in routed]
+    experts = network_products("experts", routed, gated_experts, (gate_adapters * gated_experts, *switches))
+    shared = network_products("shared_experts", others, gated_mlp, (gate_adapters * gated_mlp, *switches))
+    return (*experts, *(g.having(count=g.count * shared_expert_fraction) for g in shared))
 
 
 @family(named=("adapter_pairs__lora", "adapter_pairs__dora"), METHOD=METHODS)
 @records(choice="adapters", value="METHOD")
 def adapter_pairs__METHOD(
-    adapted_projections, adapted_network_products, adapter_rank, adapter_magnitudes, tensor_parallel_rows
+    adapted_projections,
+    adapted_network_products,
+    adapted_expert_products,
+    adapter_rank,
+    adapter_magnitudes,
+    adapted_layer_fraction,
+    tensor_parallel_rows,
+    expert_tensor_parallel_degree,
 ):
-    """Both products of each adapter on one accelerator.
+    """Both products of each adapter on one accelerator; `count` is the number of such adapters in an average layer.
 
     Where tensor parallelism splits the outputs of the frozen product, it splits the rank of the first product; where
-    it splits inputs, those of the first and the outputs of the second one. Of adapters that read one tensor, the first
-    keeps it.
+    it splits inputs, those of the first and the outputs of the second one. Adapters of routed experts are split by
+    expert tensor parallelism. Of adapters that read one tensor, the first keeps it.
 
     Source: arXiv 2106.09685, section 4.1; Megatron-Bridge, peft/utils.py (ParallelLinearAdapter).
     """
-    kept, pairs = dict.fromkeys((tensor for tensor, *_ in PLACES.values()), 0.0), []
-    for product in (*adapted_projections, *adapted_network_products):
+    kept, pairs = dict.fromkeys(((tensor, part.block) for tensor, _, part, _ in PLACES.values()), 0.0), []
+    shares = {EXPERT_ADAPTERS: expert_tensor_parallel_degree}
+    for product in (*adapted_projections, *adapted_network_products, *adapted_expert_products):
         tensor, after, part, splits_inputs = PLACES[product.name]
-        first, kept[tensor] = 1 - kept[tensor], np.maximum(kept[tensor], product.count)
-        by_rank = np.where(splits_inputs, 1.0, tensor_parallel_rows)
-        name, calls = f"{product.name}_adapter", {"count": product.count, "weights": ADAPTERS}
+        place, degree = (tensor, part.block), shares.get(product.weights, tensor_parallel_rows)
+        first, kept[place] = 1 - kept[place], np.maximum(kept[place], product.count)
+        by_rank, kind = np.where(splits_inputs, 1.0, degree), {EXPERT_ADAPTERS: EXPERT_ADAPTERS}
+        name, calls = f"{product.name}_adapter", {"count": product.count * adapted_layer_fraction}
+        calls["batch"] = product.batch
+        calls["weights"] = kind.get(product.weights, ADAPTERS)
         down = Gemm(f"{name}_down", product.m, adapter_rank / by_rank, product.k, **calls)
-        up = Gemm(f"{name}_up", product.m, product.n * by_rank / tensor_parallel_rows, adapter_rank, **calls)
+        up = Gemm(f"{name}_up", product.m, product.n * by_rank / degree, adapter_rank, **calls)
         pairs.append(Adapter(product.name, down, up, adapter_magnitudes, first, after, part))
     return tuple(pairs)
 
 
 @records()
 def adapter_operators(
-    adapter_pairs, adapter_dropout, dropout_mask_precision, attentions_per_layer, dense_fraction, entry_costs
+    adapter_pairs,
+    adapter_dropout,
+    dropout_mask_precision,
+    attentions_per_layer,
+    dense_fraction,
+    MoE_fraction,
+    number_of_adapted_layers,
+    layers_without_input_gradient,
+    entry_costs,
 ):
     """The operators of all adapters, in the precision of activations.
 
     Source: arXiv 2106.09685, section 4.1; PEFT, tuners/lora/layer.py and dora.py; Megatron-Bridge, peft/lora_layers.py.
     """
-    (cost,), layers = entry_costs, {ATTENTION: attentions_per_layer}
+    (cost,), layers = entry_costs, {ATTENTION: attentions_per_layer, MIXTURE: MoE_fraction}
     drops = 1.0 * (adapter_dropout > 0), dropout_mask_precision
     own, operators = cost.having(operand=cost.activation, added_to=0.0), []
+    passing = {PROJECTION_INPUTS: 1 - layers_without_input_gradient / number_of_adapted_layers}
     for pair in adapter_pairs:
-        calls = pair.down.count * layers.get(pair.part.block, dense_fraction)
-        operators += adapter_products(pair, own, drops, calls)
-        operators += adapter_kernels(pair, own, drops, calls)
+        calls, share = pair.down.count * layers.get(pair.part.block, dense_fraction), passing.get(pair.after, 1.0)
+        operators += adapter_products(pair, own, drops, calls, share)
+        operators += adapter_kernels(pair, own, drops, calls, share)
         operators += magnitude_kernels(pair, own, calls)
     return tuple(operators)
 
 
-def adapter_products(pair, cost, drops, calls):
+def adapter_products(pair, cost, drops, calls, passing):
     """Both products of an adapter, forward and backward, with their inputs, which are kept.
 
-    With dropout each adapter keeps its own input and a mask of a byte for each entry.
+    With dropout each adapter keeps its own input and a mask of a byte for each entry. Products beside routed experts
+    are grouped products: of all experts, or of one group if the experts have one adapter together.
 
     Args:
         pair: the adapter.
         cost: the costs of an entry.
         drops: 1 with dropout, else 0; and the bytes of an entry of its mask.
         calls: the number of these adapters in a layer.
+        passing: the share of them that compute the gradient of their input.
 
     Source: arXiv 2106.09685, section 4.1; PyTorch, native_dropout (mask).
     """
     down, up, (dropped, mask) = pair.down, pair.up, drops
-    stash = down.m * down.k * (cost.activation * np.maximum(pair.first, dropped) + mask * dropped)
-    shape = {"count": calls, "part": pair.part}
+    stash = pair.rows * down.k * (cost.activation * np.maximum(pair.first, dropped) + mask * dropped)
+    kinds = {EXPERT_ADAPTERS: "grouped_contraction"}
+    shape = {"count": calls, "part": pair.part, "kind": kinds.get(down.weights, "contraction")}
+    first = contraction(down, cost, stash=stash, after=(f"{pair.name}_adapter_dropout", *pair.after), **shape)
     return (
-        *contraction(down, cost, stash=stash, after=(f"{pair.name}_adapter_dropout", *pair.after), **shape),
-        *contraction(up, cost, stash=up.m * up.k * cost.activation, after=(down.name,), **shape),
+        *(o.having(count=calls * passing) if o.phase == "input_gradient" else o for o in first),
+        *contraction(up, cost, stash=pair.rows * up.k * cost.activation, after=(down.name,), **shape),
     )
 
 
-def adapter_kernels(pair, cost, drops, calls):
+def adapter_kernels(pair, cost, drops, calls, passing):
     """The kernels around the products of an adapter: dropout, scaling and addition.
 
     Backward, the gradient of the output is scaled, and that of the input is added to that of the frozen product.
@@ -216,21 +350,22 @@ def adapter_kernels(pair, cost, drops, calls):
         cost: the costs of an entry.
         drops: 1 with dropout, else 0; and the bytes of an entry of its mask.
         calls: the number of these adapters in a layer.
+        passing: the share of them that compute the gradient of their input.
 
     Source: PEFT, tuners/lora/layer.py (Linear.forward: result + lora_B(lora_A(dropout(x))) * scaling).
     """
-    inputs, outputs, shape = pair.down.m * pair.down.k, pair.up.m * pair.up.n, {"part": pair.part}
+    inputs, outputs, shape = pair.rows * pair.down.k, pair.rows * pair.up.n, {"part": pair.part}
     is_dropped, mask = drops
     dropped = cost.of(DROPOUT, inputs) + Work(Traffic(written=inputs * mask), Traffic(read=inputs * mask))
     added = cost.of(ADDITION, inputs)
     scaled = cost.of(MOVE, outputs)
-    rows, name = ("element_wise", pair.down.m), f"{pair.name}_adapter"
+    rows, name = ("element_wise", pair.rows), f"{pair.name}_adapter"
     sum_after = (pair.up.name, FROZEN.get(pair.name, pair.name))
     summed = Work(scaled + cost.of(ADDITION, outputs), scaled)
     return (
         *streamed(f"{name}_dropout", *rows, pair.down.k, dropped, count=calls * is_dropped, after=pair.after, **shape),
         *streamed(f"{name}_sum", *rows, pair.up.n, summed, count=calls, after=sum_after, **shape),
-        *streamed(f"{name}_gradient", *rows, pair.down.k, Work(backward=added), count=calls, **shape),
+        *streamed(f"{name}_gradient", *rows, pair.down.k, Work(backward=added), count=calls * passing, **shape),
     )
 
 
@@ -248,7 +383,7 @@ def magnitude_kernels(pair, cost, calls):
 
     Source: PEFT, tuners/lora/dora.py (DoraLinearLayer); arXiv 2402.09353, section 4.3 (norms are constants).
     """
-    weights, outputs = pair.up.n * pair.down.k, pair.up.m * pair.up.n
+    weights, outputs = pair.up.n * pair.down.k * pair.up.batch, pair.rows * pair.up.n
     product = Traffic(flops=weights * pair.up.k * cost.product, written=weights * cost.activation)
     lengths = product + cost.of(ADDITION, weights) + cost.of(READ, weights)
     scaled = cost.of(MOVE, outputs) + cost.of(ADDITION, outputs)
@@ -287,3 +422,36 @@ def widening_operators__FORM(product_operators, frozen_weight_precision, entry_c
             part=o.part,
         )
     )
+
+
+# --- rules -----------------------------------------------------------------------------------------------------------
+
+
+@family(
+    named=("layers_without_adapters_are_on_one_stage__lora", "layers_without_adapters_are_on_one_stage__dora"),
+    METHOD=METHODS,
+)
+@quantity("boolean", constrains="number_of_adapted_layers", choice="adapters", value="METHOD")
+def layers_without_adapters_are_on_one_stage__METHOD(
+    adapted_layer_fraction, tensor_parallel_degree, pipeline_parallel_degree
+):
+    """Adapters stand in all layers where tensor or pipeline parallelism splits the network.
+
+    An average layer does not describe stages of which only the last have a backward pass.
+
+    Source: definition; PEFT's layers_to_transform is meant for replicas that have all layers.
+    """
+    return (adapted_layer_fraction >= 1) | (tensor_parallel_degree * pipeline_parallel_degree == 1)
+
+
+@family(
+    named=(
+        "recomputed_products_are_below_adapters__alternate_products",
+        "recomputed_products_are_below_adapters__kept_products",
+    ),
+    POLICY=("alternate_products", "kept_products"),
+)
+@quantity("boolean", constrains="number_of_adapted_layers", choice="activation_recomputation", value="POLICY")
+def recomputed_products_are_below_adapters__POLICY(adapted_layer_fraction):
+    """Adapters stand in all layers where recomputation chooses products. Source: definition."""
+    return adapted_layer_fraction >= 1

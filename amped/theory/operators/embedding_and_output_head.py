@@ -14,7 +14,7 @@ def embedding_operators(
 ):
     """The lookup of the rows of the embedding table, and their dropout.
 
-    The backward pass adds the gradients to the gradient of the table.
+    The backward pass adds the gradients to the gradient of the table, unless the table is frozen.
 
     Source: arXiv 1909.08053, section 3; arXiv 2205.05198, section 4.3.
     """
@@ -24,7 +24,8 @@ def embedding_operators(
     gradient = Traffic(EMBEDDING.backward.flops * entries * cost.flop, positions + gradients, gradients)
     dropped = cost.of(DROPOUT, residuals) + Work(Traffic(written=mask), Traffic(read=mask), mask)
     shape, drops = ("element_wise", residual_tokens, dimensionality), has_vocabulary * (dropout > 0)
-    looked_up = ("element_wise", microbatch_tokens, dimensionality, Work(lookup, gradient))
+    work = Work(lookup, None if EMBEDDINGS in cost.frozen else gradient)
+    looked_up = ("element_wise", microbatch_tokens, dimensionality, work)
     return (
         *streamed("embedding", *looked_up, count=has_vocabulary),
         *streamed("embedding_dropout", *shape, dropped, count=drops, after=("embedding",)),

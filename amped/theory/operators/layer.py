@@ -13,6 +13,9 @@ from amped.theory.nouns.layer_kinds import ATTENTION, IN_MIXER, IN_NETWORK, NETW
 from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE
 from amped.theory.nouns.records import total
 
+# The operators that read the input of a layer; their input gradients are those of the layer.
+AT_THE_INPUT = ("attention_norm", "query_key_value", "query_down", "key_value_down")
+
 
 @records()
 def norm_operators(
@@ -139,10 +142,35 @@ def layer_operators(
     accumulation_operators,
     adapter_operators,
     widening_operators,
+    gradient_layer_fraction,
+    layers_without_input_gradient,
+    layers,
 ):
     """All operators of one layer, each followed by the operators of its gradients.
 
     Source: arXiv 1706.03762, figure 1; arXiv 2106.09685, section 4.
     """
     blocks, casts = total([attention_operators, residual_operators, *OPERATORS]), widening_operators
-    return norm_operators + blocks + casts + quantization_operators + accumulation_operators + adapter_operators
+    others = norm_operators + blocks + casts + quantization_operators + accumulation_operators
+    passing_share = gradient_layer_fraction - layers_without_input_gradient / layers
+    return with_gradients_of(others, gradient_layer_fraction, passing_share) + adapter_operators
+
+
+def with_gradients_of(operators, share, passing_share):
+    """The operators of an average layer, of which only a share of the layers has a backward pass.
+
+    Args:
+        operators: the operators of the layer, without those of adapters.
+        share: the share of the layers that have a backward pass.
+        passing_share: the share of the layers that compute the gradient of their input, too.
+
+    Source: definition.
+    """
+    return tuple(
+        o
+        if o.phase == "forward"
+        else o.having(
+            count=o.count * (passing_share if o.name in AT_THE_INPUT and o.phase == "input_gradient" else share)
+        )
+        for o in operators
+    )

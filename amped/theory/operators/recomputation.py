@@ -5,15 +5,38 @@ second product with a weight are kept. The other products, the norms and the ele
 With `kept_products` (JAX's policies by name) the config says which outputs are kept.
 """
 
+import numpy as np
+
 from amped.theory.language.quantity import quantity
 from amped.theory.nouns.kernel_work import shares_of_products
 from amped.theory.nouns.records import WEIGHTED, total
 
 
 @quantity("1", choice="activation_recomputation", value="block")
-def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers):
-    """The share of a stage's layers that are recomputed as a whole. Source: Megatron-LM, --recompute-method block."""
-    return number_of_recomputed_layers / stage_layers
+def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers, gradient_layer_fraction):
+    """The share of a stage's layers that are recomputed as a whole: the first ones, if they have a backward pass.
+
+    Source: Megatron-LM, --recompute-method block.
+    """
+    return np.maximum(number_of_recomputed_layers / stage_layers - (1 - gradient_layer_fraction), 0)
+
+
+@quantity("1", choice="activation_recomputation", value="full")
+def recomputed_layer_fraction__full(gradient_layer_fraction):
+    """The share of the layers whose whole forward pass runs again: all that have a backward pass.
+
+    Source: arXiv 1604.06174, section 4.1.
+    """
+    return gradient_layer_fraction
+
+
+@quantity("1", choice="activation_recomputation", value="selective")
+def recomputed_attention_core_fraction__selective(gradient_layer_fraction):
+    """The share of the layers that recompute only the attention core: all that have a backward pass.
+
+    Source: arXiv 2205.05198, section 5.
+    """
+    return gradient_layer_fraction
 
 
 @quantity("1", choice="activation_recomputation", value="alternate_products")
@@ -81,14 +104,14 @@ def recomputed_attention_core_fraction__kept_products(kept_attention_core):
 
 
 @quantity("count")
-def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction):
+def communication_rounds(forward_and_backward_passes, recomputed_layer_fraction, gradient_layer_fraction):
     """The number of passes through a layer that communicate: forward, backward and recomputed passes, on average.
 
     If only the attention core is recomputed, the recomputation does not communicate.
 
     Source: arXiv 2104.04473, section 3.5.
     """
-    return forward_and_backward_passes + recomputed_layer_fraction
+    return forward_and_backward_passes - (1 - gradient_layer_fraction) + recomputed_layer_fraction
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------

@@ -63,17 +63,22 @@ def kept_activations(
     layer_input_bytes,
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
+    gradient_layer_fraction,
 ):
     """The bytes that one layer of each kind keeps of a micro-batch; recomputed activations are not kept.
 
-        kept = r·input + (1 − r)·(all − c·scores),
-        r = share of layers recomputed in full, c = share of layers that recompute the attention core.
+        kept = r·input + (g − r)·all − c·scores,
+        r = share of layers recomputed in full, c = share of layers that recompute the attention core,
+        g = share of layers that have a backward pass. Of r and c one is 0.
 
     Source: arXiv 2205.05198, section 5.
     """
     scores = recomputed_attention_core_fraction * score_activation_bytes
-    inputs, kept_share = recomputed_layer_fraction * layer_input_bytes, 1 - recomputed_layer_fraction
-    return tuple(Held(kind.name, inputs + kept_share * (kind.bytes - scores)) for kind in whole_activations)
+    inputs, kept_share = (
+        recomputed_layer_fraction * layer_input_bytes,
+        gradient_layer_fraction - recomputed_layer_fraction,
+    )
+    return tuple(Held(kind.name, inputs + (kept_share * kind.bytes - scores)) for kind in whole_activations)
 
 
 @quantity("byte")

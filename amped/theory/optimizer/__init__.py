@@ -10,7 +10,7 @@ The page `states` has the bytes of all states, and the number of parameters that
 what it keeps, and its kernels and messages if they differ.
 """
 
-PAGES = ("states", "adam", "adafactor", "lamb", "lion", "sgd", "muon", "update")
+PAGES = ("states", "adam", "adafactor", "lamb", "lion", "sgd", "muon", "shampoo", "in_backward", "update")
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
@@ -21,6 +21,8 @@ HANDS_ON = (
     "model_states",
     "updated_parameters",
     "device_updated_parameters",
+    # in_backward
+    "live_gradient_bytes",
     # update
     "optimizer_operators",
     "optimizer_durations",

@@ -14,13 +14,14 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, family, quantity, records
 from amped.theory.nouns.kernel_work import Traffic, operator
-from amped.theory.nouns.layer_kinds import COUNTS, GEMMS
-from amped.theory.nouns.parameter_classes import ADAPTERS, EXPERTS, WeightMatrix
+from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, GEMMS
+from amped.theory.nouns.parameter_classes import ADAPTERS, EXPERT_ADAPTERS, EXPERTS, WeightMatrix
 from amped.theory.nouns.records import MATRICES, Collective, Gemm, total
 from amped.theory.nouns.stage_records import Held
 
 # The classes of parameters that Muon updates.
-OF_MUON = (MATRICES, EXPERTS, ADAPTERS)
+OF_MUON = (MATRICES, EXPERTS, ADAPTERS, EXPERT_ADAPTERS)
+ROUTED = (EXPERTS, EXPERT_ADAPTERS)
 # Products whose inputs tensor parallelism splits, not their outputs; and products that it does not split.
 SPLIT_INPUTS = ("attention_output", "feedforward_down", "experts_down", "shared_experts_down")
 UNSPLIT = ("query_down", "key_value_down", "router", "index_queries", "index_key", "index_weights")
@@ -75,10 +76,11 @@ def optimizer_states_by_class__muon(
 
 @each_of(GEMMS=GEMMS, COUNTS=COUNTS)
 @records()
-def single_products(GEMMS, COUNTS, layers, attention_heads, key_value_heads, gated_mlp, gated_experts):
+def single_products(GEMMS, COUNTS, layers, attention_heads, key_value_heads, gated_mlp, gated_experts, adapter_pairs):
     """The products of an average layer with one matrix each; `count` is the number of matrices of a layer.
 
-    Queries, keys and values are a product each, and so are gate and up projection.
+    Queries, keys and values are a product each, and so are gate and up projection. Both matrices of an adapter are one
+    each.
 
     Source: Megatron-LM, core/optimizer/optimizer_config.py (muon_split_qkv). Differs: Megatron-LM orthogonalizes gate
     and up projection as one matrix.
@@ -87,13 +89,20 @@ def single_products(GEMMS, COUNTS, layers, attention_heads, key_value_heads, gat
     gates = {"experts_up": gated_experts, "feedforward_up": gated_mlp, "shared_experts_up": gated_mlp}
     pieces = {name: [(name, 1 / (1 + gate), 1.0 + gate)] for name, gate in gates.items()}
     pieces["query_key_value"] = [("query", share, 1.0), ("key", (1 - share) / 2, 2.0)]
-    return tuple(
+    layers_of = {block.name: count / layers for block, count in zip(BLOCKS, COUNTS, strict=True)}
+    adapters = [
+        gemm.having(count=gemm.count * gemm.batch * layers_of[pair.part.block])
+        for pair in adapter_pairs
+        for gemm in (pair.down, pair.up)
+    ]
+    products = tuple(
         gemm.having(name=name, n=gemm.n * width, count=count / layers * gemm.batch * calls)
         for gemms, count in zip(GEMMS, COUNTS, strict=True)
         for gemm in gemms
         if gemm.name not in NOT_THEIR_OWN
         for name, width, calls in pieces.get(gemm.name, [(gemm.name, 1.0, 1.0)])
     )
+    return (*products, *adapters)
 
 
 @records()
@@ -103,18 +112,19 @@ def weight_matrices(
     """The weight matrices that Muon takes, of an accelerator in the stage with the most layers.
 
     The layers of the stage have as many blocks of each kind as the network's layers have on average. Tensor parallelism
-    cuts the outputs of a product, or the inputs of the products that follow.
+    cuts the outputs of a product, or the inputs of the products that follow. The shares of adapters count as matrices.
 
     Source: Megatron-LM, core/optimizer/layer_wise_optimizer.py (parameters of two dimensions); arXiv 1909.08053,
     section 3 (cuts). Differs: modules of multi-token prediction are left out.
     """
     trained, matrices = {c.name: c.changes for c in parameter_classes}, []
     for gemm in single_products:
-        cuts = {EXPERTS: expert_tensor_parallel_degree} | dict.fromkeys(UNSPLIT, 1.0 + 0 * tensor_parallel_rows)
+        uncut = dict.fromkeys((*UNSPLIT, ADAPTERS, EXPERT_ADAPTERS), 1.0 + 0 * tensor_parallel_rows)
+        cuts = {EXPERTS: expert_tensor_parallel_degree} | uncut
         shares = cuts.get(gemm.weights, cuts.get(gemm.name, tensor_parallel_rows))
         whole, cut = SIDES.get(gemm.name, outputs_are_cut)(gemm)
         number = gemm.count * largest_stage_layers * trained[gemm.weights] * (whole * cut > 0)
-        matrices.append(WeightMatrix(gemm.name, whole, cut * shares, shares, number, routed=gemm.weights == EXPERTS))
+        matrices.append(WeightMatrix(gemm.name, whole, cut * shares, shares, number, routed=gemm.weights in ROUTED))
     return tuple(matrices)
 
 

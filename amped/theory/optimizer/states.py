@@ -4,6 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.parameter_classes import ModelState
+from amped.theory.nouns.records import total
 from amped.theory.nouns.stage_records import Held
 
 
@@ -51,6 +52,7 @@ def model_states(
     gradient_precision,
     whole_gradient_bytes_per_parameter,
     gradient_copy_bytes_per_parameter,
+    kept_gradient_fraction,
     weight_offload,
     gradient_offload,
     optimizer_offload,
@@ -66,7 +68,7 @@ def model_states(
         group = c.among(parameter_groups)
         gradient = np.where(whole_gradient > 0, whole_gradient, gradient_precision / group.gradient_shards)
         weight = c.precision / group.weight_shards + weight_copy_bytes_per_parameter
-        gradient = c.changes * (gradient + gradient_copy_bytes_per_parameter)
+        gradient = c.changes * kept_gradient_fraction * (gradient + gradient_copy_bytes_per_parameter)
         states.append((weight, gradient, state.bytes / group.optimizer_state_shards))
     weights, gradients, optimizer_states = zip(*states, strict=True)
     return (
@@ -78,14 +80,15 @@ def model_states(
 
 @quantity("count")
 def updated_parameters(
-    trained_parameters_per_accelerator, expert_parameters_per_accelerator, parameter_classes, parameter_groups
+    trained_parameters_per_accelerator, expert_class_parameters, parameter_classes, parameter_groups
 ):
     """The parameters whose optimizer states one accelerator holds, in its own memory or in its host's memory.
 
     Source: arXiv 1910.02054, section 5.1.
     """
-    (shared, expert), (routed,) = parameter_groups, [c for c in parameter_classes if c.routed]
-    experts = routed.changes * expert_parameters_per_accelerator / expert.optimizer_state_shards
+    (shared, expert), ((*counts,),) = parameter_groups, [parameters.counts for parameters in expert_class_parameters]
+    trained = total(c.changes * n for c, n in zip(parameter_classes, counts, strict=True) if c.routed)
+    experts = trained / expert.optimizer_state_shards
     return trained_parameters_per_accelerator / shared.optimizer_state_shards + experts
 
 

@@ -13,6 +13,7 @@ def optimizer_operators(
     optimizer_bytes_per_parameter,
     full_precision_copies,
     gradient_clipping,
+    kept_gradient_fraction,
     entry_costs,
     update_scaling_operators,
     optimizer_products,
@@ -20,7 +21,7 @@ def optimizer_operators(
     """The kernels of an optimizer step in mixed precision, with the matrix products of an optimizer that has any.
 
     The kernels unscale the gradients, compute their norm, clip the gradients, update the optimizer states (and averages
-    of weights), copy the result to the weights, and reset the gradients. If there is no copy of the weights in full
+    of weights), copy the result to the weights, and reset the gradients that are kept. If there is no copy of the weights in full
     precision, the update reads and writes the weights themselves.
 
     Source: Megatron-LM, Float16OptimizerWithFloat16Params; arXiv 1710.03740, section 3.
@@ -34,7 +35,7 @@ def optimizer_operators(
         ("gradient_clip", Traffic(flop, state, state), gradient_clipping),
         ("optimizer_update", updated, 1.0),
         ("weight_copy", Traffic(0 * flop, state, weight), full_precision_copies),
-        ("gradient_reset", Traffic(0 * flop, written=gradient), 1.0),
+        ("gradient_reset", Traffic(0 * flop, written=gradient), kept_gradient_fraction),
     )
     sides, used = (device_updated_parameters, 1.0, 0.0, 1.0), 1.0 * (optimizer_bytes_per_parameter > 0)
     kernels = tuple(

@@ -39,5 +39,6 @@ HANDS_ON = (
     "non_expert_parameters_per_accelerator",
     "trained_parameters",
     "trained_parameters_per_accelerator",
+    "expert_class_parameters",
     "expert_parameters_per_accelerator",
 )

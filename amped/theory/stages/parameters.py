@@ -8,6 +8,7 @@ from amped.theory.nouns.layer_kinds import BLOCKS, COUNTS, PARAMETERS, VECTOR_PA
 from amped.theory.nouns.parameter_classes import (
     ADAPTERS,
     EMBEDDINGS,
+    EXPERT_ADAPTERS,
     EXPERTS,
     VECTORS,
     ParameterGroup,
@@ -47,19 +48,23 @@ def block_parameters(
     relative_position_parameters,
     adapter_pairs,
     weight_split_degree,
+    expert_split_degree,
 ):
     """The parameters of each block of a layer by class, without routed experts, and what a layer has beside its blocks.
 
     Beside its blocks a layer has norms, and on average a share of cross-attentions and of tables of relative positions.
-    Tensor parallelism splits all parameters of adapters.
+    Tensor parallelism splits all parameters of adapters; those of routed experts are split like the experts.
 
     Source: definition. Differs: the vectors of cross-attentions count as matrices.
     """
     blocks = []
     for block, parameters, vectors in zip(BLOCKS, PARAMETERS, BIASES, strict=True):
-        split_parameters = total(pair.parameters for pair in adapter_pairs if pair.part.block == block.name)
-        adapters = split_parameters * weight_split_degree
-        counts = {MATRICES: parameters - vectors, VECTORS: vectors, ADAPTERS: adapters}
+        adapters = {
+            name: degree
+            * total(p.parameters for p in adapter_pairs if p.part.block == block.name and p.down.weights == name)
+            for name, degree in ((ADAPTERS, weight_split_degree), (EXPERT_ADAPTERS, expert_split_degree))
+        }
+        counts = {MATRICES: parameters - vectors, VECTORS: vectors, **adapters}
         blocks.append(counted(block.name, parameter_classes, counts))
     matrices = (cross_attention_parameters + relative_position_parameters) / layers
     return (*blocks, counted("others", parameter_classes, {MATRICES: matrices, VECTORS: norm_parameters}))
@@ -226,4 +231,19 @@ def expert_parameters_per_accelerator__of_layout(stage_parameters, parameter_cla
 
     Source: arXiv 2006.16668, section 3.
     """
-    return latest(parameters.routed(parameter_classes) for parameters in stage_parameters)
+    (place,) = [place for place, c in enumerate(parameter_classes) if c.name == EXPERTS]
+    return latest(parameters.counts[place] for parameters in stage_parameters)
+
+
+@records()
+def expert_class_parameters(expert_parameters_per_accelerator, stage_parameters, parameter_classes):
+    """The parameters of each class of routed experts on one accelerator before ZeRO shards them: theirs, and adapters.
+
+    Source: arXiv 2006.16668, section 3; Megatron-Bridge, peft/utils.py (ParallelLinearAdapter, is_expert).
+    """
+    own = {EXPERTS: expert_parameters_per_accelerator}
+    counts = [
+        own.get(c.name, latest(parameters.counts[place] for parameters in stage_parameters)) * c.routed
+        for place, c in enumerate(parameter_classes)
+    ]
+    return (Parameters("expert", tuple(counts)),)

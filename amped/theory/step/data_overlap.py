@@ -171,15 +171,17 @@ def weight_communication_time(
     weights_are_gathered_each_microbatch,
     number_of_microbatches_per_minibatch,
     data_exchanges_per_step,
+    gradient_layer_fraction,
 ):
     """The time to gather weights in a step.
 
-    Weights are gathered once in a step. If each pass gathers them, they are gathered twice for each micro-batch.
+    Weights are gathered once in a step. If each pass gathers them, they are gathered twice for each micro-batch; those
+    of a layer without a backward pass once.
 
     Source: arXiv 1910.02054, section 7; arXiv 2304.11277, section 3.2.
     """
     one_exchange = time_of(d for d in data_durations if d.kind in OF_WEIGHTS)
-    rounds = 2 * number_of_microbatches_per_minibatch, data_exchanges_per_step
+    rounds = (1 + gradient_layer_fraction) * number_of_microbatches_per_minibatch, data_exchanges_per_step
     return one_exchange * np.where(weights_are_gathered_each_microbatch, *rounds)
 
 

@@ -107,14 +107,16 @@ def counted_layer_multiply_accumulates(
 
 @each_of(GEMMS=GEMMS, PASSES=PASSES)
 @quantity("count")
-def frozen_multiply_accumulates(GEMMS, PASSES, output_head_multiply_accumulates, parameter_classes):
-    """The multiply-accumulates of products whose weights have no gradient, in the forward passes of a step.
+def frozen_multiply_accumulates(
+    GEMMS, PASSES, output_head_multiply_accumulates, parameter_classes, gradient_layer_fraction
+):
+    """The multiply-accumulates that frozen weights save in a step: one product of each, two in layers without gradients.
 
     Source: arXiv 2106.09685, section 4.2 (no gradients for the vast majority of the parameters).
     """
     trained = {c.name: c.changes for c in parameter_classes}
     blocks = [
-        gemm.multiply_accumulates * passes
+        gemm.multiply_accumulates * passes * (2 - gradient_layer_fraction)
         for gemms, passes in zip(GEMMS, PASSES, strict=True)
         for gemm in gemms
         if trained[gemm.weights] == 0
@@ -131,18 +133,20 @@ def model_flops_per_accelerator(
     attention_multiply_accumulates,
     counted_score_fraction,
     sequence_fill,
+    gradient_layer_fraction,
 ):
     """The FLOPs that a step needs on one accelerator, without recomputation: three times the FLOPs of forward passes.
 
-    A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient. Padding needs no
-    FLOPs.
+    A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient; layers below all
+    that is trained have none. Padding needs no FLOPs.
 
     Source: arXiv 2104.04473, appendix (FLOPs of a transformer).
     """
     core = counted_score_fraction * attention_multiply_accumulates
     products = counted_layer_multiply_accumulates - core + output_head_multiply_accumulates
     padding = (1 - sequence_fill) * (3 * products - frozen_multiply_accumulates)
-    return flops_per_multiply_accumulate * (3 * (core + products) - frozen_multiply_accumulates - padding)
+    needless = frozen_multiply_accumulates + 2 * (1 - gradient_layer_fraction) * core
+    return flops_per_multiply_accumulate * (3 * (core + products) - needless - padding)
 
 
 @quantity("count")

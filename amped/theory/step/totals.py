@@ -77,22 +77,28 @@ def hardware_flops_utilization(hardware_flop_rate_per_accelerator, matrix_peak_f
 
 @quantity("1")
 def model_flops_utilization_counting_all_scores(
-    model_flops_utilization, attention_flops_fraction, counted_score_fraction
+    model_flops_utilization, attention_flops_fraction, counted_score_fraction, gradient_layer_fraction
 ):
     """The model FLOPs utilization (MFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
-    return model_flops_utilization * (1 + 3 * attention_flops_fraction * (1 - counted_score_fraction))
+    passes = 1 + 2 * gradient_layer_fraction
+    return model_flops_utilization * (1 + passes * attention_flops_fraction * (1 - counted_score_fraction))
 
 
 @quantity("1")
 def model_flops_utilization_counting_causal_scores(
-    model_flops_utilization, attention_flops_fraction, counted_score_fraction, causal_score_fraction
+    model_flops_utilization,
+    attention_flops_fraction,
+    counted_score_fraction,
+    causal_score_fraction,
+    gradient_layer_fraction,
 ):
     """The model FLOPs utilization (MFU) if only the causal half of the scores is counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """
+    passes = 1 + 2 * gradient_layer_fraction
     return model_flops_utilization * (
-        1 + 3 * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
+        1 + passes * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
     )
 
 
@@ -104,9 +110,10 @@ def hardware_flops_utilization_counting_all_scores(
     counted_score_fraction,
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
+    gradient_layer_fraction,
 ):
     """The hardware FLOPs utilization (HFU) if all scores of attention are counted. Source: arXiv 2104.04473, eq. 3."""
-    passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
+    passes = 1 + 2 * gradient_layer_fraction + recomputed_layer_fraction + recomputed_attention_core_fraction
     difference = passes * attention_flops_fraction * (1 - counted_score_fraction)
     return hardware_flops_utilization + model_flops_utilization * difference
 
@@ -119,12 +126,13 @@ def hardware_flops_utilization_counting_causal_scores(
     counted_score_fraction,
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
+    gradient_layer_fraction,
     causal_score_fraction,
 ):
     """The hardware FLOPs utilization (HFU) if only the causal half of the scores is counted.
 
     Source: arXiv 2307.08691, section 4.1.
     """
-    passes = 3 + recomputed_layer_fraction + recomputed_attention_core_fraction
+    passes = 1 + 2 * gradient_layer_fraction + recomputed_layer_fraction + recomputed_attention_core_fraction
     difference = passes * attention_flops_fraction * (causal_score_fraction - counted_score_fraction)
     return hardware_flops_utilization + model_flops_utilization * difference

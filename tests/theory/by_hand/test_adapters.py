@@ -126,3 +126,55 @@ def test_a_higher_rank_is_never_faster_and_a_frozen_base_never_larger() -> None:
     assert (
         adapted()["memory_per_accelerator_bytes"] < amped.estimate("default", **SMALL)["memory_per_accelerator_bytes"]
     )
+
+
+EXPERTS, WIDTH, CHOSEN = 8, 512, 2
+MIXTURE: dict[str, Any] = SMALL | {
+    "number_of_experts": EXPERTS, "experts_per_token": CHOSEN, "number_of_MoE_layers": LAYERS, "number_of_shared_experts": 0,
+    "expert_feedforward_dimension": WIDTH, "gated_mlp": True, "tensor_parallel_degree": 1, "number_of_accelerators": 8,
+    "batch_size": 64, "expert_parallel_degree": 4,
+}  # fmt: skip
+# An adapter beside the gate and the up projection together, and one beside the down projection.
+OF_AN_EXPERT = RANK * ((D + 2 * WIDTH) + (WIDTH + D))
+
+
+def mixed(expert_adapters: str, **overrides: Any) -> amped.Estimate:
+    return adapted(**MIXTURE | {"expert_adapters": expert_adapters} | overrides)
+
+
+@pytest.mark.parametrize(("sharing", "adapters"), [("none", 0), ("shared", 4), ("each", EXPERTS)])
+def test_experts_have_an_adapter_each_or_one_for_all_of_an_accelerator(sharing: str, adapters: int) -> None:
+    """Four accelerators hold two experts each. Source: Megatron-Bridge, docs/training/peft.md (share_expert_adapters)."""
+    e, without = mixed(sharing), mixed("none")
+    own = LAYERS * adapters * OF_AN_EXPERT
+    assert e["trained_parameters"] - without["trained_parameters"] == own
+    # Both replicas of an expert exchange the gradients of its adapters; other accelerators have other adapters.
+    sent = {c.kind: c for c in e.results.records("expert_sharding_collectives") if c.count > 0}
+    assert sent["reduce_scatter"].volume == own / 4 * e["gradient_precision"]
+    assert sent["all_gather"].volume == own / 4 * e["weight_precision"]
+    assert sent["all_gather"].group.degree == 2
+    assert e["updated_parameters"] - without["updated_parameters"] == own / 4 / 2
+
+
+def test_all_rows_of_an_accelerator_pass_its_adapters_and_frozen_experts_have_no_weight_gradient() -> None:
+    rows = TOKENS * CHOSEN
+    for sharing, groups in (("shared", 1), ("each", 2)):
+        e = mixed(sharing)
+        down, up = (operators(e, f"experts_gate_and_up_adapter_{way}")["forward"] for way in ("down", "up"))
+        assert [float(n) for n in (down.m, down.n, down.k, down.batch)] == [rows / groups, RANK, D, groups]
+        assert [float(n) for n in (up.m, up.n, up.k, up.batch)] == [rows / groups, 2 * WIDTH, RANK, groups]
+        assert (down.stash, up.stash) == (rows * D * 2, rows * RANK * 2)
+        assert set(operators(e, "experts_up")) == {"forward", "input_gradient"}
+
+
+def test_expert_tensor_parallelism_splits_the_adapters_of_experts() -> None:
+    e, split = mixed("each"), mixed("each", expert_tensor_parallel_degree=2, tensor_parallel_degree=2)
+    assert split["trained_parameters"] == e["trained_parameters"]
+    gathers = [c for c in split.results.records("adapter_collectives") if c.name.startswith("experts_") and c.count > 0]
+    assert {c.group.degree for c in gathers} == {2}
+
+
+def test_shared_experts_are_adapted_like_a_dense_network() -> None:
+    shared = {"number_of_shared_experts": 1}
+    without, e = (mixed(sharing, **shared) for sharing in ("none", "shared"))
+    assert e["trained_parameters"] - without["trained_parameters"] == LAYERS * (4 + 1) * OF_AN_EXPERT

@@ -121,3 +121,9 @@ def test_moments_of_other_sizes_and_averages_of_weights() -> None:
     mixed = small(optimizer="adam", moment_precision=16, weight_averages=1)
     assert mixed["optimizer_state_bytes"] == pytest.approx(number * (4 + 2 * 2 + 4), rel=1e-12)
     assert mixed["optimizer_time"] > small(optimizer="adam", moment_precision=16)["optimizer_time"]
+
+
+def test_both_matrices_of_an_adapter_are_orthogonalized_and_frozen_ones_are_not() -> None:
+    """Of rank 4, beside seven projections of each of two layers: k × 4 and 4 × n."""
+    sides = [pair for rows, columns in MATRICES for pair in ((rows, 4), (4, columns))]
+    assert products(small(adapters="lora", adapter_rank=4)) == pytest.approx(2 * 5 * of_a_step(sides), rel=1e-12)
