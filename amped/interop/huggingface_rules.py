@@ -16,7 +16,15 @@ from amped.interop.records import Reading, ReportLine, whole
 from amped.interop.sizes import sum_of
 
 Reader = Callable[[Reading], dict[str, Any]]
-LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
+LONGEST = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "n_ctx",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+)
 # Keys of the tokens that a windowed layer attends to.
 WIDTHS = ("sliding_window", "attention_chunk_size", "window_size", "sliding_window_size", "attention_window_size")
 # No factor of a width is as large.
