@@ -25,6 +25,8 @@ OF_EXPERTS = ("expert_feedforward_dimension", "experts_per_token", "expert_bias"
               "mixture_layer_pattern", "number_of_shared_experts", "shared_experts_feedforward_dimension")  # fmt: skip
 # Only latent attention has these.
 LATENT = ("query_latent_dimension", "key_value_latent_dimension", "rotary_head_dimension", "value_head_dimension")
+# Only attention to chosen keys has these.
+INDEXER = ("indexer_head_dimension", "indexed_keys", "indexer_loss", "number_of_indexer_layers")
 # What windows, and the places of mixtures, say.
 WINDOWS = ("attention_window", "number_of_windowed_layers")
 PLACES = ("number_of_MoE_layers", "mixture_layer_pattern")
@@ -121,6 +123,7 @@ def _has_no_effect(name: str, out: Outgoing) -> bool:
     has_no_effect: dict[str, bool] = {
         **dict.fromkeys(OF_EXPERTS, not has_experts),
         **dict.fromkeys(LATENT, out["attention_kind"] != "multi_latent"),
+        **dict.fromkeys(INDEXER, not out.values.get("indexer_heads")),
         "position_table": out["positions"] != "learned",
         "relative_position_tables": out["positions"] != "relative_bias",
         "mlp_bias": has_experts and out["number_of_MoE_layers"] == out["layers"],
@@ -170,6 +173,20 @@ def write_latent(out: Outgoing) -> Carried:
     if not out["query_latent_dimension"]:
         out.fields["q_lora_rank"] = None  # null is a value here, and `write` leaves None out
     return ("head_dimension", "key_value_heads")
+
+
+def write_indexer(out: Outgoing) -> Carried:
+    """Writes the sizes of the indexer; a class with an indexer has one in each layer.
+
+    A network without an indexer has none of these keys, and loses that the class has one.
+    """
+    heads = out.values.get("indexer_heads")
+    if not heads:
+        out.lose("indexer_heads", "none: the class has an indexer in each layer")
+        return (*INDEXER, "indexer_heads")
+    why = "an indexer chooses the keys of a token"
+    out.write(why, index_n_heads=heads, index_head_dim=out["indexer_head_dimension"], index_topk=out["indexed_keys"])
+    return ("indexer_heads", "indexer_head_dimension", "indexed_keys", "indexer_loss")
 
 
 def write_window(out: Outgoing) -> Carried:
@@ -237,7 +254,7 @@ def write_shared(out: Outgoing) -> Carried:
 
 
 RULES: Mapping[str, Callable[[Outgoing], Carried]] = {
-    "longest": write_longest, "learned": write_learned, "four_times": write_four_times, "latent": write_latent, "window": write_window,
+    "longest": write_longest, "learned": write_learned, "four_times": write_four_times, "latent": write_latent, "indexer": write_indexer, "window": write_window,
     "windows": write_windows, "only_experts": write_only_experts, "dense_layers": write_dense_layers, "dense_start": write_dense_start, "shared": write_shared,
 }  # fmt: skip
 

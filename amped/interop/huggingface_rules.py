@@ -17,7 +17,15 @@ from amped.interop.records import Reading, ReportLine, whole
 from amped.interop.sizes import sum_of
 
 Reader = Callable[[Reading], dict[str, Any]]
-LONGEST = ("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx", "seq_length", "model_max_length")
+LONGEST = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "n_ctx",
+    "seq_length",
+    "model_max_length",
+    "max_target_positions",
+)
 # Keys of the tokens that a windowed layer attends to.
 WIDTHS = ("sliding_window", "attention_chunk_size", "window_size", "sliding_window_size", "attention_window_size")
 # No factor of a width is as large.
@@ -423,6 +431,23 @@ def read_two_stacks(reading: Reading) -> dict[str, Any]:
     return {"layers": layers + decoders, "cross_attention_layers": decoders, "gated_mlp": gated}
 
 
+def read_cross_attention(reading: Reading) -> dict[str, Any]:
+    """Reads that all layers of a decoder alone also attend to the output of an encoder of its own width; else empty.
+
+    An encoder of another width is reported.
+    """
+    asks = reading.flag("add_cross_attention", "cross_attention_layers")
+    if reading.values.get("number_of_stacks") == 2 or not (asks or reading.family.get("cross_attention")):
+        return {}
+    width, usual = (
+        reading.number("cross_attention_hidden_size", "cross_attention_layers"),
+        reading.values["dimensionality"],
+    )
+    if width not in (None, usual):
+        reading.unsupported("cross_attention_hidden_size", f"{width}: the encoder's width, read as {usual}")
+    return {"cross_attention_layers": int(reading.values["layers"])}
+
+
 def _report_unlike_decoder(reading: Reading) -> None:
     """Reports a decoder whose heads or feed-forward networks are not those of its encoder, as amped has one size for both."""
     keys = {"decoder_ffn_dim": "feedforward_dimension", "decoder_attention_heads": "attention_heads",
@@ -453,5 +478,5 @@ def read_embedding_width(reading: Reading) -> dict[str, Any]:
 
 
 RULES: tuple[Reader, ...] = (
-    read_two_stacks, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_mixers, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters,
+    read_two_stacks, read_cross_attention, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_mixers, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters,
 )  # fmt: skip

@@ -94,11 +94,8 @@ def test_a_config_keeps_no_headroom_unless_it_is_given():
 
 @pytest.mark.thorough
 def test_the_headroom_holds_what_is_not_modeled(tmp_path):
-    """An indexer of sparse attention: its own parameters and products may come on top of all that is counted."""
-    config = {
-        **default_of("deepseek_v32"), "num_hidden_layers": 24, "hidden_size": 4096, "n_routed_experts": 8, "intermediate_size": 8192,
-        "num_attention_heads": 64, "n_group": 1, "topk_group": 1, "num_experts_per_tok": 2,
-    }  # fmt: skip
+    """Differential attention: its own products and values may come on top of all that is counted."""
+    config = default_of("diffllama")
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
     asked = Asking(None, {"model": str(tmp_path), "number_of_accelerators": 32})
     e = estimated(asked.completed())

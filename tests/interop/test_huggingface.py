@@ -148,6 +148,16 @@ def test_a_decoder_of_other_sizes_than_its_encoder_is_told() -> None:
     ]
 
 
+def test_a_decoder_alone_that_attends_to_an_encoder_has_cross_attentions() -> None:
+    assert read(default_of("trocr"), "f").values["cross_attention_layers"] == 12
+    decoder = default_of("bert") | {"is_decoder": True, "add_cross_attention": True}
+    plain, attending = (counted_parameters(read(config, "f")) for config in (default_of("bert"), decoder))
+    # queries, keys, values and output of 768 with biases, and a norm, in 12 layers
+    assert attending - plain == 12 * (4 * 768 * 768 + 4 * 768 + 2 * 768)
+    told = read(default_of("trocr") | {"cross_attention_hidden_size": 384}, "f").report.unsupported
+    assert [line.key for line in told] == ["cross_attention_hidden_size"]
+
+
 def test_one_expert_is_a_dense_network() -> None:
     values = imported(**LLAMA, num_local_experts=1, num_experts_per_tok=1).values
     assert not {name for name in values if "expert" in name.lower()}

@@ -66,7 +66,7 @@ class TestTransformers:
 
     MODELS = (
         "Llama 3 8B", "Qwen2.5 7B", "Qwen3 8B", "Mistral 7B", "Gemma 2 9B", "Gemma 3 12B", "Nemotron-4 15B", "Mixtral 8x7B",
-        "Qwen3 30B-A3B", "gpt-oss-20b", "Llama 4 Scout", "DeepSeek V3", "GPT-3 175B", "GPT-NeoX 20B", "BLOOM 176B",
+        "Qwen3 30B-A3B", "gpt-oss-20b", "Llama 4 Scout", "DeepSeek V3", "DeepSeek V3.2", "OLMo 2 7B", "OLMo 3 32B", "EXAONE 4.0 32B", "MiniMax M2", "GLM-4.6", "GPT-3 175B", "GPT-NeoX 20B", "BLOOM 176B",
     )  # fmt: skip
 
     @pytest.mark.parametrize("name", MODELS)
@@ -128,8 +128,8 @@ class TestTransformers:
         assert verdicts.total() == len(CLASSES)
         assert verdicts["refused"] == 0
         assert verdicts["refused, with its size"] <= 9
-        assert verdicts["exact"] >= 84
-        assert verdicts["bounded"] >= 76
+        assert verdicts["exact"] >= 101
+        assert verdicts["bounded"] >= 59
         assert verdicts["not made by transformers"] <= 19
 
     def test_no_network_of_several_kinds_is_read_wrong_in_silence(self) -> None:

@@ -45,6 +45,7 @@ TYPED = {
     "Gemma 3 27B": ["gemma3 27b", "google/gemma-3-27b-pt"],
     "Phi-4": ["phi 4", "microsoft/phi-4"],
     "DeepSeek V3.2": ["deepseek v3.2", "deepseek-ai/DeepSeek-V3.2-Exp", "DeepSeek-V3.2"],
+    "Step 3.5 Flash": ["step 3.5", "stepfun-ai/Step-3.5-Flash", "stepfun-ai/Step-3.7-Flash"],
     "GLM-5": ["glm 5", "zai-org/GLM-5", "zai-org/GLM-5-FP8"],
     "gpt-oss-120b": ["gpt oss 120b", "openai/gpt-oss-120b"],
 }

@@ -25,11 +25,11 @@ from tests.interop.test_sections import BRIDGE
 HARD = {
     "falcon_h1": {"model_type falcon_h1"},
     "qwen3_next": {"layer_types", "model_type qwen3_next"},
-    "deepseek_v32": {"layer_types"},
+    "deepseek_v32": set[str](),
     "afmoe": {"model_type afmoe"},
     "mimo_v2_flash": {"model_type mimo_v2_flash", "v_head_dim"},
     "gemma3": {"vision_config"},
-    "olmo2": {"model_type olmo2"},
+    "olmo2": set[str](),
     "gpt_oss": set[str](),
     "mistral": set[str](),
     "deepseek_v3": set[str](),

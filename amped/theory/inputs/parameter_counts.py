@@ -294,6 +294,7 @@ def embedding_parameters(
     embedding_norm,
     norm_vectors,
     number_of_stacks,
+    narrow_embeddings,
     patch_values,
 ):
     """The parameters before the first layer: word, position and segment tables, image patches, and the embedding norm.
@@ -303,9 +304,12 @@ def embedding_parameters(
     Source: definition; arXiv 1910.13461 (BART), section 2.
     """
     words = vocabulary_size * embedding_dimension
-    projections = np.where(embedding_dimension != dimensionality, 2 * embedding_dimension * dimensionality, 0)
+    narrow, is_projected = narrow_embeddings > 0, embedding_dimension != dimensionality
+    weights = np.where(narrow, (embedding_dimension + 1), 2 * embedding_dimension) * dimensionality
+    projections = np.where(is_projected, weights, 0)
     patches = np.where(patch_values > 0, (patch_values + 2) * dimensionality, 0)
-    tables = (token_types + number_of_stacks * (position_table + embedding_norm * norm_vectors)) * dimensionality
+    rows = token_types + number_of_stacks * (position_table + embedding_norm * norm_vectors)
+    tables = rows * np.where(narrow, embedding_dimension, dimensionality)
     return words + projections + patches + tables
 
 

@@ -38,6 +38,12 @@ def number(name: str, **changes: Any) -> float:
         ({"position_table": 4, "embedding_norm": True}, 4 * 8 + 8),
         # a second table, a second norm behind it, and a second final norm
         ({"position_table": 4, "embedding_norm": True, "number_of_stacks": 2}, 2 * (4 * 8 + 8) + 8),
+        # words of 4 entries instead of 8, and two projections; or one with a bias, and narrow positions and norm
+        ({"embedding_dimension": 4}, -10 * 4 + 2 * 4 * 8),
+        (
+            {"embedding_dimension": 4, "narrow_embeddings": True, "position_table": 4, "embedding_norm": True},
+            -10 * 4 + 5 * 8 + 5 * 4,
+        ),
         ({"further_parameters": 7}, 7),
     ],
 )
