@@ -52,6 +52,9 @@ ELECTRICITY: Values = {
 }
 DEEPSEEK: Values = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
             "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip
+# Networks whose layers are lists of kinds, on pipelines, so that a layout counts each kind.
+HYBRID: Values = {"tensor_parallel_degree": 2, "pipeline_parallel_degree": 4, "data_parallel_degree": 16, "expert_parallel_degree": 8,
+                  "number_of_accelerators": 128, "batch_size": 512, "context": 4096}  # fmt: skip
 OPTICS: Values = {"network_kind": "optical_circuit_switched"}
 
 
@@ -192,6 +195,11 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "toy with samples": (TOY, {"samples": 1e6}),
     "toy, data degree given": (TOY, {"data_parallel_degree": 8}),
     "toy, both parts": (TOY | EXPERTS, each_kind("intra") | each_kind("inter") | {"scale_up_domain_size": 16}),
+    "gated delta net and attention": ("default", HYBRID | {"model": "Qwen3-Next 80B-A3B"}),
+    "Kimi delta attention, dense and mixtures": ("default", HYBRID | {"model": "Kimi Linear 48B-A3B"}),
+    "Mamba-2, attention and mixtures in layers of one block": ("default", HYBRID | {"model": "Nemotron 3 Nano 30B-A3B"}),
+    "lightning attention over ranks of tokens": ("default", HYBRID | {
+        "model": "MiniMax-Text-01", "context_parallel_degree": 2, "data_parallel_degree": 8}),
     "toy, part inside alone": (TOY | EXPERTS, each_kind("intra") | {"scale_up_domain_size": 16}),
     "toy, part across alone": (TOY | EXPERTS, each_kind("inter")),
     "toy, whole and part inside": (TOY | EXPERTS, WHOLES | each_kind("intra") | {"scale_up_domain_size": 16}),

@@ -50,7 +50,10 @@ def small(config: Config) -> Config:
     cut |= {key: min(config[key], 3) for key in CHOSEN if key in config}
     cut |= {key: config[key][:4] for key in ("layer_types", "mlp_layer_types") if key in config}
     if "hybrid_override_pattern" in config:
-        cut |= {"hybrid_override_pattern": "MEM*-" if "E" in config["hybrid_override_pattern"] else "M-M*-", "num_hidden_layers": 5}
+        cut |= {
+            "hybrid_override_pattern": "MEM*-" if "E" in config["hybrid_override_pattern"] else "M-M*-",
+            "num_hidden_layers": 5,
+        }
     if config["model_type"] == "granitemoehybrid":
         cut |= {"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 256}
     if "kv_lora_rank" in config:

@@ -455,6 +455,7 @@ class ChunkedScan(Record):
     Attributes:
         number, frequency, flop_rate, bandwidth: as in `Cores`.
         numbers: the numbers of the kernels, in the order of the fields of `ScanKernel`.
+        rearranged: bytes that a core rearranges in a cycle.
     """
 
     number: Any
@@ -462,6 +463,7 @@ class ChunkedScan(Record):
     flop_rate: Any
     bandwidth: Any
     numbers: tuple[Any, ...]
+    rearranged: Any
 
     @property
     def cores(self) -> Cores:

@@ -290,7 +290,8 @@ def short_convolution_time(operator, rates):
 
     Source: the law of `convolution_time`.
     """
-    return convolution_time(operator.bytes, 1.0, rates.scan[0].cores)
+    (scan,) = rates.scan
+    return convolution_time(operator.bytes, 1.0, scan.cores, scan.rearranged)
 
 
 WORK = {

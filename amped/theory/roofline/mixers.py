@@ -20,6 +20,8 @@ from amped.theory.roofline.together import together
 # fifths of all mixture layers, on all accelerators and in all precisions at once. Convolutions move as many: 9.5 to
 # 10.5 on H100, B200 and GB200.
 BYTES_PER_CYCLE = 10.0
+# The same in entries of 16 bits.
+ENTRIES_PER_CYCLE = BYTES_PER_CYCLE / 2
 
 # Fitted to four fifths of the scans in ai-dynamo/aiconfigurator (SGLang, TensorRT-LLM and vLLM on H100, B200, GB200 and
 # L40S; heads of 128, chunks of 64). GATED_DELTA and KIMI_DELTA are kernels of Triton, one after another, as trainings
@@ -39,9 +41,12 @@ SCAN_KERNELS = {
 }
 
 
-def numbers_of(kernel):
-    """The numbers of a kernel in the order of the fields of `ScanKernel`. Source: definition."""
-    return kernel.chunk, kernel.flops, kernel.step, kernel.carried, kernel.stores
+def numbers_of(kernel, flop):
+    """The numbers of a kernel in the order of the fields of `ScanKernel`; an operation counts as `flop`.
+
+    Source: definition.
+    """
+    return kernel.chunk, kernel.flops * flop, kernel.step, kernel.carried, kernel.stores
 
 
 def scan_time(kernel, sequences, tokens, heads, flops, moved, held, cores, sweeps=1.0):
@@ -77,14 +82,15 @@ def scan_time(kernel, sequences, tokens, heads, flops, moved, held, cores, sweep
     return side_by_side + sweeps * np.ceil(tokens / kernel.chunk) * kernel.step * handing / cores.frequency
 
 
-def convolution_time(moved, padding, cores):
+def convolution_time(moved, padding, cores, rearranged=BYTES_PER_CYCLE):
     """The time of a causal convolution, which is limited by memory, or by how fast cores rearrange its entries.
 
-    Cores also go through the entries by which a kernel pads short sequences: `padding` times as many.
+    Cores also go through the entries by which a kernel pads short sequences: `padding` times as many. A core moves
+    `rearranged` bytes in a cycle.
 
     Source: Williams et al., CACM 52(4), 2009 (roofline); `BYTES_PER_CYCLE`.
     """
-    return together(cores.moving_time(moved, moved), moved * padding / (BYTES_PER_CYCLE * cores.cycles))
+    return together(cores.moving_time(moved, moved), moved * padding / (rearranged * cores.cycles))
 
 
 # Fitted to four fifths of the layers in ai-dynamo/aiconfigurator. An indexer's score takes equally long on H100 and

@@ -6,7 +6,7 @@ from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import SOFTMAX
 from amped.theory.nouns.records import AttentionRamp, ChunkedScan, FusedAttention, Kernels, Products, Streams, Tiles
 from amped.theory.roofline.kernels import kernel_time
-from amped.theory.roofline.mixers import SCAN_KERNELS, numbers_of
+from amped.theory.roofline.mixers import ENTRIES_PER_CYCLE, SCAN_KERNELS, numbers_of
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
@@ -296,7 +296,14 @@ def stream_rates(
 )
 @records(choice="linear_attention_kind", value="KIND")
 def chunked_scan_rates__KIND(
-    cores_sharing_tiles, frequency, sustained_batched_flop_rate, achieved_memory_bandwidth, *, kind
+    cores_sharing_tiles,
+    frequency,
+    sustained_batched_flop_rate,
+    achieved_memory_bandwidth,
+    flops_per_elementary_operation,
+    activation_precision,
+    *,
+    kind,
 ):
     """The coefficients on which the time of linear attention depends, besides its shape, as one record.
 
@@ -308,7 +315,8 @@ def chunked_scan_rates__KIND(
         frequency=frequency,
         flop_rate=sustained_batched_flop_rate,
         bandwidth=achieved_memory_bandwidth,
-        numbers=numbers_of(SCAN_KERNELS[kind]),
+        numbers=numbers_of(SCAN_KERNELS[kind], flops_per_elementary_operation),
+        rearranged=activation_precision * ENTRIES_PER_CYCLE,
     )
     return (scan,)
 
