@@ -53,7 +53,7 @@ TIMES = ("kind_times", "embedding_time", "output_head_time")
 BYTES = (
     "pipeline_stages", "stage_microbatches_in_flight", "parameter_groups", "parameter_classes", "kind_parameters", "embedding_parameters",
     "output_head_stage_parameters", "tied_embedding_parameters", "output_head_stage_expert_parameters",
-    "replicated_embedding", "model_states", "live_gradient_bytes", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
+    "replicated_embedding", "model_states", "kept_gradient_fraction", "live_gradient_bytes", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
     "available_memory_bytes", "memory_headroom_fraction", "memory_headroom_bytes", "passing_gradient_bytes_per_parameter", "layer_working_bytes",
     "weight_buffer_bytes", "logits_gradient_bytes", "longest_microbatch_factor",
 )  # fmt: skip

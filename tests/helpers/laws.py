@@ -101,6 +101,19 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "LoRA": ("default", {"adapters": "lora"}),
     "LoRA on weights of 4 bits": ("default", {"adapters": "lora", "frozen_weight_format": "nf4_double"}),
     "DoRA on weights of 4 bits": ("default", {"adapters": "dora", "frozen_weight_format": "nf4", "trained_ends": "both"}),
+    "LoRA in half of the layers": ("default", {"adapters": "lora", "number_of_adapted_layers": 48, "batch_size": 1024, "microbatch_size": 1, "tensor_parallel_degree": 1,
+                                                "pipeline_parallel_degree": 1, "activation_recomputation": "full"}),
+    "DoRA in half of the layers": ("default", {"adapters": "dora", "number_of_adapted_layers": 48, "batch_size": 1024, "microbatch_size": 1, "tensor_parallel_degree": 1,
+                                                "pipeline_parallel_degree": 1, "activation_recomputation": "selective"}),
+    **{f"LoRA, {policy}": ("default", {"adapters": "lora", "activation_recomputation": policy})
+       for policy in ("alternate_products", "kept_products")},
+    **{f"adapters of experts, {sharing}": ("mixtral-8x7b", {"adapters": "lora", "expert_adapters": sharing, "zero_stage": 1})
+       for sharing in ("shared", "each")},
+    "an optimizer in the backward pass": ("default", {
+        "optimizer_placement": "in_backward", "zero_stage": 3, "pipeline_parallel_degree": 1, "tensor_parallel_degree": 8,
+        "number_of_microbatches_per_minibatch": 1, "microbatch_size": 1, "batch_size": 128,
+        "pipelined_weight_sharding": True}),
+    **{name: ("default", {"optimizer": name, "zero_stage": 1}) for name in ("shampoo", "soap")},
     "attention in fp8": ("llama-3-70b", {"attention_format": "fp8"}),
     "a batch of micro-batches": ({name: value for name, value in TOY.items() if name != "batch_size"}
                                 | {"microbatch_size": 2, "number_of_microbatches_per_minibatch": 4}, {}),

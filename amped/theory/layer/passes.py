@@ -325,8 +325,11 @@ def layer_repeats(
     layer_host_times,
     layer_kinds,
     dispatch_waits_fraction,
+    gradient_layer_fraction,
 ):
     """The time of what may run again in a layer of each kind: the longer of its kernels and of the host's time.
+
+    Layers that run again have the adapters that the average layer has less of.
 
     Source: arXiv 2205.05198, section 5; arXiv 2007.00072, table 3 (norms and element-wise operators).
     """
@@ -336,7 +339,13 @@ def layer_repeats(
     ):
         attention = [d for d in layer.durations if d.part.core]
         streaming = [d for d in layer.durations if d.kind in STREAMING and not d.part.core]
-        launched = np.maximum(kernels.repeated.every, launching_time("forward", launches.durations, kernel_rates))
+        more = 1 / gradient_layer_fraction - 1
+        more_adapters = [d.having(count=d.count * more) for d in layer.durations if d.part.adapter]
+        more_launches = [d.having(count=d.count * more) for d in launches.durations if d.part.adapter]
+        launched = np.maximum(
+            kernels.repeated.every + of_phase("forward", more_adapters),
+            launching_time("forward", (*launches.durations, *more_launches), kernel_rates),
+        )
         before, share = kernels_before_experts("forward", layer.durations), dispatch_waits_fraction * kind.mixtures
         repeats = LayerRepeats(
             layer.name,

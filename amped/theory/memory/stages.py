@@ -9,7 +9,7 @@ from amped.theory.nouns.stage_records import Held, HeldStates, ends_of, had, on
 
 
 @records()
-def stage_states(stage_parameters, model_states, live_gradient_bytes):
+def stage_states(stage_parameters, model_states, kept_gradient_fraction, live_gradient_bytes):
     """The bytes of weights, gradients and optimizer states that an accelerator of each stage holds, without offload.
 
     ZeRO shards optimizer states from stage 1 on, gradients from stage 2 on, and weights at stage 3.
@@ -18,15 +18,10 @@ def stage_states(stage_parameters, model_states, live_gradient_bytes):
     """
     stages = []
     for stage in stage_parameters:
-        state_bytes = [state.of(stage) * (1 - state.offload) for state in model_states]
-        weight, gradient, states = state_bytes
-        held = HeldStates(
-            stage.name,
-            weight=weight,
-            gradient=gradient + live_gradient_bytes,
-            optimizer_state=states,
-            bytes=total(state_bytes) + live_gradient_bytes,
-        )
+        weight, gradient, states = (state.of(stage) * (1 - state.offload) for state in model_states)
+        gradient = gradient * kept_gradient_fraction + live_gradient_bytes
+        every = total((weight, gradient, states))
+        held = HeldStates(stage.name, weight=weight, gradient=gradient, optimizer_state=states, bytes=every)
         stages.append(held)
     return tuple(stages)
 

@@ -29,6 +29,7 @@ class Part:
         core: whether it is an operator of the attention core: scores, softmax, dropout and weighted values.
         last: whether it is the last product of the layer, whose output no backward pass needs.
         gradients: whether it is a message of gradients, which only a backward pass sends.
+        adapter: whether it is an operator of an adapter, which not all layers may have.
     """
 
     block: str = ""
@@ -36,6 +37,7 @@ class Part:
     core: bool = False
     last: bool = False
     gradients: bool = False
+    adapter: bool = False
 
 
 ANY_PART = Part()

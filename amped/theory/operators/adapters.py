@@ -91,9 +91,8 @@ def trained_end_classes__both():
 # --- how far a backward pass goes ------------------------------------------------------------------------------------
 
 
-@family(named=("adapted_layer_fraction__lora", "adapted_layer_fraction__dora"), METHOD=METHODS)
-@quantity("1", choice="adapters", value="METHOD")
-def adapted_layer_fraction__METHOD(number_of_adapted_layers, layers):
+@quantity("1")
+def adapted_layer_fraction(number_of_adapted_layers, layers):
     """The share of the layers that have adapters. Source: PEFT, LoraConfig (layers_to_transform)."""
     return number_of_adapted_layers / layers
 
@@ -110,17 +109,19 @@ def gradient_layer_fraction__METHOD(adapted_layer_fraction, trained_end_classes)
     return np.maximum(adapted_layer_fraction, 1.0 * (len(trained_end_classes) > 0))
 
 
-@family(named=("layers_without_input_gradient__lora", "layers_without_input_gradient__dora"), METHOD=METHODS)
-@quantity("count", choice="adapters", value="METHOD")
-def layers_without_input_gradient__METHOD(trained_end_classes, recomputed_layer_fraction):
-    """The layers with a backward pass that compute no gradient of their input: the lowest one, above frozen weights.
+@family(named=("input_gradient_fraction__lora", "input_gradient_fraction__dora"), METHOD=METHODS)
+@quantity("1", choice="adapters", value="METHOD")
+def input_gradient_fraction__METHOD(gradient_layer_fraction, trained_end_classes, recomputed_layer_fraction, layers):
+    """The share of the layers that compute the gradient of their input: all that have a backward pass but the lowest.
 
-    Where whole layers are recomputed, the input of the lowest one is made to need a gradient.
+    Where whole layers are recomputed, the input of the lowest one is made to need a gradient. If the embedding is
+    trained, it needs one.
 
     Source: PyTorch, autograd; transformers, modeling_utils.py (enable_input_require_grads); Megatron-Bridge,
     peft/recompute.py (maybe_enable_recompute_inputs_grad).
     """
-    return 1.0 * (recomputed_layer_fraction <= 0) * (len(trained_end_classes) == 0)
+    is_idle = (recomputed_layer_fraction <= 0) * (len(trained_end_classes) == 0)
+    return gradient_layer_fraction - is_idle / layers
 
 
 @family(
@@ -294,8 +295,8 @@ def adapter_operators(
     attentions_per_layer,
     dense_fraction,
     MoE_fraction,
-    number_of_adapted_layers,
-    layers_without_input_gradient,
+    gradient_layer_fraction,
+    input_gradient_fraction,
     entry_costs,
 ):
     """The operators of all adapters, in the precision of activations.
@@ -305,13 +306,13 @@ def adapter_operators(
     (cost,), layers = entry_costs, {ATTENTION: attentions_per_layer, MIXTURE: MoE_fraction}
     drops = 1.0 * (adapter_dropout > 0), dropout_mask_precision
     own, operators = cost.having(operand=cost.activation, added_to=0.0), []
-    passing = {PROJECTION_INPUTS: 1 - layers_without_input_gradient / number_of_adapted_layers}
+    passing = {PROJECTION_INPUTS: input_gradient_fraction / gradient_layer_fraction}
     for pair in adapter_pairs:
         calls, share = pair.down.count * layers.get(pair.part.block, dense_fraction), passing.get(pair.after, 1.0)
         operators += adapter_products(pair, own, drops, calls, share)
         operators += adapter_kernels(pair, own, drops, calls, share)
         operators += magnitude_kernels(pair, own, calls)
-    return tuple(operators)
+    return tuple(o.within(adapter=True) for o in operators)
 
 
 def adapter_products(pair, cost, drops, calls, passing):
@@ -433,7 +434,7 @@ def widening_operators__FORM(product_operators, frozen_weight_precision, entry_c
 )
 @quantity("boolean", constrains="number_of_adapted_layers", choice="adapters", value="METHOD")
 def layers_without_adapters_are_on_one_stage__METHOD(
-    adapted_layer_fraction, tensor_parallel_degree, pipeline_parallel_degree
+    number_of_adapted_layers, layers, tensor_parallel_degree, pipeline_parallel_degree
 ):
     """Adapters stand in all layers where tensor or pipeline parallelism splits the network.
 
@@ -441,7 +442,7 @@ def layers_without_adapters_are_on_one_stage__METHOD(
 
     Source: definition; PEFT's layers_to_transform is meant for replicas that have all layers.
     """
-    return (adapted_layer_fraction >= 1) | (tensor_parallel_degree * pipeline_parallel_degree == 1)
+    return (number_of_adapted_layers >= layers) | (tensor_parallel_degree * pipeline_parallel_degree == 1)
 
 
 @family(
@@ -452,6 +453,6 @@ def layers_without_adapters_are_on_one_stage__METHOD(
     POLICY=("alternate_products", "kept_products"),
 )
 @quantity("boolean", constrains="number_of_adapted_layers", choice="activation_recomputation", value="POLICY")
-def recomputed_products_are_below_adapters__POLICY(adapted_layer_fraction):
+def recomputed_products_are_below_adapters__POLICY(number_of_adapted_layers, layers):
     """Adapters stand in all layers where recomputation chooses products. Source: definition."""
-    return adapted_layer_fraction >= 1
+    return number_of_adapted_layers >= layers

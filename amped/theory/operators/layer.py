@@ -143,8 +143,7 @@ def layer_operators(
     adapter_operators,
     widening_operators,
     gradient_layer_fraction,
-    layers_without_input_gradient,
-    layers,
+    input_gradient_fraction,
 ):
     """All operators of one layer, each followed by the operators of its gradients.
 
@@ -152,8 +151,7 @@ def layer_operators(
     """
     blocks, casts = total([attention_operators, residual_operators, *OPERATORS]), widening_operators
     others = norm_operators + blocks + casts + quantization_operators + accumulation_operators
-    passing_share = gradient_layer_fraction - layers_without_input_gradient / layers
-    return with_gradients_of(others, gradient_layer_fraction, passing_share) + adapter_operators
+    return with_gradients_of(others, gradient_layer_fraction, input_gradient_fraction) + adapter_operators
 
 
 def with_gradients_of(operators, share, passing_share):

@@ -64,12 +64,16 @@ def kept_activations(
     recomputed_layer_fraction,
     recomputed_attention_core_fraction,
     gradient_layer_fraction,
+    adapter_operators,
+    layer_kinds,
 ):
     """The bytes that one layer of each kind keeps of a micro-batch; recomputed activations are not kept.
 
         kept = r·input + (g − r)·all − c·scores,
         r = share of layers recomputed in full, c = share of layers that recompute the attention core,
         g = share of layers that have a backward pass. Of r and c one is 0.
+
+    `all` is what such a layer keeps, with its adapters.
 
     Source: arXiv 2205.05198, section 5.
     """
@@ -78,7 +82,11 @@ def kept_activations(
         recomputed_layer_fraction * layer_input_bytes,
         gradient_layer_fraction - recomputed_layer_fraction,
     )
-    return tuple(Held(kind.name, inputs + (kept_share * kind.bytes - scores)) for kind in whole_activations)
+    missing = 1 / gradient_layer_fraction - 1  # adapters are counted for the average layer
+    return tuple(
+        Held(whole.name, inputs + (kept_share * (whole.bytes + missing * kind.stash(adapter_operators)) - scores))
+        for whole, kind in zip(whole_activations, layer_kinds, strict=True)
+    )
 
 
 @quantity("byte")

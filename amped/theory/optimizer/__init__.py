@@ -22,6 +22,7 @@ HANDS_ON = (
     "updated_parameters",
     "device_updated_parameters",
     # in_backward
+    "kept_gradient_fraction",
     "live_gradient_bytes",
     # update
     "optimizer_operators",

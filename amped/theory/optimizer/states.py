@@ -52,7 +52,6 @@ def model_states(
     gradient_precision,
     whole_gradient_bytes_per_parameter,
     gradient_copy_bytes_per_parameter,
-    kept_gradient_fraction,
     weight_offload,
     gradient_offload,
     optimizer_offload,
@@ -68,7 +67,7 @@ def model_states(
         group = c.among(parameter_groups)
         gradient = np.where(whole_gradient > 0, whole_gradient, gradient_precision / group.gradient_shards)
         weight = c.precision / group.weight_shards + weight_copy_bytes_per_parameter
-        gradient = c.changes * kept_gradient_fraction * (gradient + gradient_copy_bytes_per_parameter)
+        gradient = c.changes * (gradient + gradient_copy_bytes_per_parameter)
         states.append((weight, gradient, state.bytes / group.optimizer_state_shards))
     weights, gradients, optimizer_states = zip(*states, strict=True)
     return (
