@@ -11,6 +11,7 @@ from amped.interop.huggingface import NESTED, read
 from amped.interop.records import Imported
 from tests.helpers.interop import Real, counted_parameters, default_of, keys_told, real_configs
 from tests.helpers.places import ROOT
+from tests.helpers.published_networks import made_class
 
 
 def imported(**config: Any) -> Imported:
@@ -37,7 +38,7 @@ def verdict(real: Real) -> str:
 def test_a_network_without_a_warning_has_exactly_the_parameters_of_the_model_class() -> None:
     verdicts = [verdict(real) for real in real_configs()]
     assert len(verdicts) == 196
-    assert verdicts.count("exact") >= 127
+    assert verdicts.count("exact") >= 131
     assert verdicts.count("refused") <= 4
 
 
@@ -156,6 +157,17 @@ def test_a_decoder_alone_that_attends_to_an_encoder_has_cross_attentions() -> No
     assert attending - plain == 12 * (4 * 768 * 768 + 4 * 768 + 2 * 768)
     told = read(default_of("trocr") | {"cross_attention_hidden_size": 384}, "f").report.unsupported
     assert [line.key for line in told] == ["cross_attention_hidden_size"]
+
+
+@pytest.mark.thorough
+def test_layers_that_share_the_keys_of_an_indexer_have_none() -> None:
+    pytest.importorskip("transformers", reason="needs transformers 5.23.0")
+    torch = pytest.importorskip("torch", reason="needs the extra torch")
+    config = default_of("glm_moe_dsa") | {"indexer_types": ["full", "shared", "shared"] * 26}
+    found = read(config, "f")
+    assert (found.report.unsupported, found.values["number_of_indexer_layers"]) == ([], 26)
+    with torch.device("meta"):
+        assert made_class(config).num_parameters() == counted_parameters(without_modules(found))
 
 
 def test_one_expert_is_a_dense_network() -> None:

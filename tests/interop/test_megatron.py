@@ -368,3 +368,38 @@ def test_the_dispatcher_has_a_name(flags: str, dispatcher: str) -> None:
     assert read["dispatcher"] == dispatcher
     written = megatron.write(estimated(read_scenario("mixtral-8x7b", {"dispatcher": dispatcher})))
     assert megatron.read(written, "launch.sh").values["dispatcher"] == dispatcher
+
+
+INDEXER = (
+    "--experimental-attention-variant dsa --dsa-indexer-n-heads 64 --dsa-indexer-head-dim 128 --dsa-indexer-topk 2048 "
+    "--dsa-indexer-loss-coeff 0.001"
+)
+
+
+@pytest.mark.parametrize(
+    ("flags", "loss"),
+    [
+        (INDEXER + " --dsa-indexer-use-sparse-loss", "chosen_keys"),
+        (INDEXER, "all_keys"),
+        (INDEXER.replace("0.001", "0"), "none"),
+    ],
+)
+def test_an_indexer_that_chooses_keys_is_read_and_written(flags: str, loss: str) -> None:
+    latent = "--multi-latent-attention --q-lora-rank 1536 --kv-lora-rank 512 --qk-head-dim 128 --qk-pos-emb-head-dim 64 --v-head-dim 128"
+    found = megatron.read(SCRIPT.replace("--swiglu", f"--swiglu {latent} {flags}"), "launch.sh")
+    assert [line.key for line in found.report.unsupported if "dsa" in line.key or "variant" in line.key] == []
+    names = ("indexer_heads", "indexer_head_dimension", "indexed_keys", "indexer_loss")
+    assert tuple(found.values[name] for name in names) == (64, 128, 2048, loss)
+    changes = {"indexer_heads": 64, "indexer_loss": loss, "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1}
+    fields_of = megatron.fields_of(estimated(read_scenario("minimal", {"model": "DeepSeek V3"} | changes))).fields
+    assert fields_of["experimental_attention_variant"] == "dsa"
+    assert (fields_of["dsa_indexer_n_heads"], fields_of["dsa_indexer_topk"]) == (64, 2048)
+    assert bool(fields_of.get("dsa_indexer_use_sparse_loss")) is (loss == "chosen_keys")
+    assert bool(fields_of.get("dsa_indexer_loss_coeff")) is (loss != "none")
+
+
+def test_another_variant_of_attention_is_told() -> None:
+    found = megatron.read(
+        SCRIPT.replace("--swiglu", "--swiglu --experimental-attention-variant gated_delta_net"), "launch.sh"
+    )
+    assert any("experimental_attention_variant" in line.key for line in found.report.unsupported)

@@ -5,6 +5,9 @@
 The heads of the indexer share one key of a token. The indexer reads the tokens without sending gradients back to them;
 it learns from a loss of its own, that its scores follow the weights of attention. All accelerators of a
 tensor-parallel group compute the whole indexer. How many keys attention reads is on `scores.py`.
+
+Not counted: the key of the indexer in the messages of context parallelism (128 of 704 entries of a token), and the time
+to gather the chosen keys, which the products of attention hide if an accelerator has many heads.
 """
 
 import numpy as np
