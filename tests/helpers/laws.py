@@ -209,6 +209,9 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "toy, data degree given": (TOY, {"data_parallel_degree": 8}),
     "toy, both parts": (TOY | EXPERTS, each_kind("intra") | each_kind("inter") | {"scale_up_domain_size": 16}),
     "gated delta net and attention": ("default", HYBRID | {"model": "Qwen3-Next 80B-A3B"}),
+    "gated delta net in every second layer": ("default", {
+        "linear_attention_kind": "gated_delta_net", "number_of_linear_attention_layers": 48, "number_of_attention_layers": 48,
+        "linear_key_heads": 48, "linear_value_heads": 96, "linear_key_head_dimension": 128, "linear_value_head_dimension": 128}),
     "Kimi delta attention, dense and mixtures": ("default", HYBRID | {"model": "Kimi Linear 48B-A3B"}),
     "Mamba-2, attention and mixtures in layers of one block": ("default", HYBRID | {"model": "Nemotron 3 Nano 30B-A3B"}),
     "lightning attention over ranks of tokens": ("default", HYBRID | {

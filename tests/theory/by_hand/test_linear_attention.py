@@ -19,7 +19,7 @@ NETWORK = {
     "layers": 2, "dimensionality": 16, "attention_heads": 2, "feedforward_dimension": 32, "vocabulary_size": 16, "context": 8,
     "batch_size": 2, "microbatch_size": 1, "number_of_accelerators": 1, "number_of_accelerators_per_node": 2, "dropout": 0, "positions": "rope",
     "frequency": "1 GHz", "number_of_cores": 1, "fp16_peak_flop_rate": "1 TFLOP/s", "memory_capacity": "1 GB", "memory_bandwidth": "1 TB/s",
-    "activation_recomputation": "none", "norm_vectors": 1, "intra_node_interconnect_bandwidth": "100 GB/s", "flash_attention": True,
+    "activation_recomputation": "none", "norm_vectors": 1, "inter_accelerator_bandwidth": "100 GB/s", "flash_attention": True,
 }  # fmt: skip
 LINEAR = {
     "linear_attention_kind": "gated_delta_net", "number_of_linear_attention_layers": 1, "number_of_attention_layers": 1,
