@@ -1,8 +1,8 @@
 """Adapters: small trained products beside frozen weights, with what they keep and what runs around them.
 
 With LoRA a frozen product W·x becomes W·x + s·B·A·x, and only A and B are trained; with DoRA also the length of each
-row of W + s·B·A. Adapters stand beside the projections of attention, the products of a dense feed-forward network and, if
-`expert_adapters` says so, those of experts.
+row of W + s·B·A. Adapters stand beside the projections of attention, the products of a dense feed-forward network and,
+if `expert_adapters` says so, those of experts.
 """
 
 import numpy as np
@@ -192,7 +192,7 @@ def adapted_network_products(feedforward_gemms, gate_adapters, up_adapters, down
 
 
 def network_products(network, gemms, is_gated, switches):
-    """The products of a feed-forward network beside which adapters may stand; `count` is the number of adapters of each.
+    """The products of a network beside which adapters may stand; `count` is the number of adapters of each.
 
     Args:
         network: what the names of the products begin with.
@@ -243,9 +243,8 @@ def adapted_expert_products__SHARING(
     """
     _, up, down, *others = expert_gemms
     switches = (up_adapters, down_adapters, joint_adapters)
-    routed = [g.having(weights=EXPERT_ADAPTERS) for g in (up, down)]
-    if sharing == "shared":
-        routed = [g.having(m=g.m * g.batch, batch=1.0) for g in routed]
+    joined = {"shared": up.batch}.get(sharing, 1.0)
+    routed = [g.having(m=g.m * joined, batch=g.batch / joined, weights=EXPERT_ADAPTERS) for g in (up, down)]
     experts = network_products("experts", routed, gated_experts, (gate_adapters * gated_experts, *switches))
     shared = network_products("shared_experts", others, gated_mlp, (gate_adapters * gated_mlp, *switches))
     return (*experts, *(g.having(count=g.count * shared_expert_fraction) for g in shared))
@@ -332,11 +331,11 @@ def adapter_products(pair, cost, drops, calls, passing):
     """
     down, up, (dropped, mask) = pair.down, pair.up, drops
     stash = pair.rows * down.k * (cost.activation * np.maximum(pair.first, dropped) + mask * dropped)
-    kinds = {EXPERT_ADAPTERS: "grouped_contraction"}
+    kinds, passes = {EXPERT_ADAPTERS: "grouped_contraction"}, {"input_gradient": passing}
     shape = {"count": calls, "part": pair.part, "kind": kinds.get(down.weights, "contraction")}
     first = contraction(down, cost, stash=stash, after=(f"{pair.name}_adapter_dropout", *pair.after), **shape)
     return (
-        *(o.having(count=calls * passing) if o.phase == "input_gradient" else o for o in first),
+        *(o.having(count=calls * passes.get(o.phase, 1.0)) for o in first),
         *contraction(up, cost, stash=pair.rows * up.k * cost.activation, after=(down.name,), **shape),
     )
 

@@ -24,8 +24,8 @@ def embedding_operators(
     gradient = Traffic(EMBEDDING.backward.flops * entries * cost.flop, positions + gradients, gradients)
     dropped = cost.of(DROPOUT, residuals) + Work(Traffic(written=mask), Traffic(read=mask), mask)
     shape, drops = ("element_wise", residual_tokens, dimensionality), has_vocabulary * (dropout > 0)
-    work = Work(lookup, None if EMBEDDINGS in cost.frozen else gradient)
-    looked_up = ("element_wise", microbatch_tokens, dimensionality, work)
+    backward = {True: None}.get(EMBEDDINGS in cost.frozen, gradient)
+    looked_up = ("element_wise", microbatch_tokens, dimensionality, Work(lookup, backward))
     return (
         *streamed("embedding", *looked_up, count=has_vocabulary),
         *streamed("embedding_dropout", *shape, dropped, count=drops, after=("embedding",)),

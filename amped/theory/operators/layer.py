@@ -164,11 +164,5 @@ def with_gradients_of(operators, share, passing_share):
 
     Source: definition.
     """
-    return tuple(
-        o
-        if o.phase == "forward"
-        else o.having(
-            count=o.count * (passing_share if o.name in AT_THE_INPUT and o.phase == "input_gradient" else share)
-        )
-        for o in operators
-    )
+    shares = {"forward": 1.0} | {("input_gradient", name): passing_share for name in AT_THE_INPUT}
+    return tuple(o.having(count=o.count * shares.get((o.phase, o.name), shares.get(o.phase, share))) for o in operators)

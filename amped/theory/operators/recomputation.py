@@ -21,24 +21,6 @@ def recomputed_layer_fraction__block(number_of_recomputed_layers, stage_layers, 
     return np.maximum(number_of_recomputed_layers / stage_layers - (1 - gradient_layer_fraction), 0)
 
 
-@quantity("1", choice="activation_recomputation", value="full")
-def recomputed_layer_fraction__full(gradient_layer_fraction):
-    """The share of the layers whose whole forward pass runs again: all that have a backward pass.
-
-    Source: arXiv 1604.06174, section 4.1.
-    """
-    return gradient_layer_fraction
-
-
-@quantity("1", choice="activation_recomputation", value="selective")
-def recomputed_attention_core_fraction__selective(gradient_layer_fraction):
-    """The share of the layers that recompute only the attention core: all that have a backward pass.
-
-    Source: arXiv 2205.05198, section 5.
-    """
-    return gradient_layer_fraction
-
-
 @quantity("1", choice="activation_recomputation", value="alternate_products")
 def recomputed_product_fraction__alternate_products(product_operators, recomputed_projection_fraction, gated_mlp):
     """The share of a layer's multiply-accumulates with weights that are recomputed: keys, attention output and gate.

@@ -1,10 +1,10 @@
-"""The optimizer step in the backward pass: each weight is updated as soon as its gradient is there, which is then freed.
+"""The optimizer step in the backward pass: each weight is updated as soon as its gradient is there, and frees it.
 
     gradients in memory = those of the largest weight, or of the largest layer where replicas shard weights
 
-Each weight has kernels of its own, which move as many bytes as those of a step after the backward pass. They are counted in
-full, although where replicas shard weights they run beside the products of other layers: the step is at most as much
-shorter as the optimizer takes.
+Each weight has kernels of its own, which move as many bytes as those of a step after the backward pass. They are
+counted in full, although where replicas shard weights they run beside the products of other layers: the step is at most
+as much shorter as the optimizer takes.
 """
 
 import numpy as np

@@ -1,14 +1,14 @@
 """Shampoo and SOAP: each weight matrix is preconditioned on both sides; Adam updates all else.
 
-For an m × n matrix they keep two symmetric factors, G·Gᵀ (m × m) and Gᵀ·G (n × n), and a matrix as large as each of them:
-Shampoo its inverse root, by which it multiplies the gradient; SOAP its eigenvectors, in whose basis it runs Adam. For a side
-s with the other side o:
+For an m × n matrix they keep two symmetric factors, G·Gᵀ (m × m) and Gᵀ·G (n × n), and a matrix as large as each of
+them: Shampoo its inverse root, by which it multiplies the gradient; SOAP its eigenvectors, in whose basis it runs Adam.
+For a side s with the other side o, Shampoo and SOAP multiply
 
-    each step            Shampoo: 2·s²·o (factor, product with the root)    SOAP: 4·s²·o (factor, three rotations)
-    every f-th step      Shampoo: eigenvalues, and s³ for the root          SOAP: 3·s³ and a QR decomposition
+    each step        2·s²·o (factor, product with the root)    4·s²·o (factor, three rotations)
+    every f-th step  s³ for the root, and eigenvalues          3·s³, and a QR decomposition
 
-They take the matrices that Muon takes, and share them out among replicas in the same way. Embedding, output head, biases and
-norms are Adam's.
+They take the matrices that Muon takes, and share them out among replicas in the same way. Embedding, output head,
+biases and norms are Adam's.
 """
 
 import numpy as np

@@ -110,7 +110,7 @@ def counted_layer_multiply_accumulates(
 def frozen_multiply_accumulates(
     GEMMS, PASSES, output_head_multiply_accumulates, parameter_classes, gradient_layer_fraction
 ):
-    """The multiply-accumulates that frozen weights save in a step: one product of each, two in layers without gradients.
+    """The multiply-accumulates that frozen weights save: one product of each, two in layers without gradients.
 
     Source: arXiv 2106.09685, section 4.2 (no gradients for the vast majority of the parameters).
     """
