@@ -112,7 +112,7 @@ def write_sharding(out: Outgoing) -> None:
         out.write("replicas share out weights, gradients and states", fsdp="full_shard")
         out.write("version of FSDP", F, version=2)
         out.write("weights are gathered again for the backward pass", F, reshard_after_forward=stage == 3)
-    if stage == 1:
+    if stage == 1 and replicas > 1:
         out.lose("zero_stage", "FSDP shards gradients too: ZeRO 2 is written for ZeRO 1")
     if out["optimizer_offload"] and stage:
         out.write("weights and states are on the host", F, offload_params=True)

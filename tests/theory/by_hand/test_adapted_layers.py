@@ -53,11 +53,13 @@ def counted_flops(adapted_layers: int, passes_gradients: bool) -> int:
     return counter.get_total_flops()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("layers", [1, 2, LAYERS])
 def test_the_products_are_those_of_a_loop_whose_backward_pass_ends_at_the_lowest_adapter(layers: int) -> None:
     assert product_flops(adapted(layers)) == counted_flops(layers, passes_gradients=False)
 
 
+@pytest.mark.thorough
 def test_where_layers_are_recomputed_the_lowest_one_computes_the_gradient_of_its_input() -> None:
     """Source: transformers, modeling_utils.py (enable_input_require_grads)."""
     e = adapted(LAYERS, activation_recomputation="full")
