@@ -190,7 +190,16 @@ def network_products(results: Results) -> float:
     head = number("tied_embeddings") * number("vocabulary_size") * number("dimensionality")
     window = number("effective_attention_window") / number("document_tokens")
     share_of_scores = 1 - number("windowed_layer_fraction") * (1 - window)
-    return matrices + head + number("number_of_attention_layers") * share_of_scores * _core(results)
+    cores = number("number_of_attention_layers") * share_of_scores * _core(results)
+    return matrices + head + cores + _chunk_products(results)
+
+
+def _chunk_products(results: Results) -> float:
+    """The multiply-accumulates within the chunks of linear attention, of all layers, for a token."""
+    layers, tokens = (results.number(name) for name in ("number_of_linear_attention_layers", "microbatch_tokens"))
+    works = results.records("linear_scan_work") if layers else ()
+    split = results.number("tensor_parallel_rows") if layers else 1.0
+    return float(sum(work.multiply_accumulates for work in works) * layers * split / tokens) if layers else 0.0
 
 
 def _core(results: Results) -> float:

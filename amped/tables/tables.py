@@ -39,7 +39,7 @@ OTHER_SOFTWARE = "(software that no row describes: --software default, the middl
 NODE = "number_of_accelerators_per_node"
 # What helps where the table has no row of a network.
 OTHER_MODELS = (
-    "(another one: --model ./config.json, of Hugging Face; state-space layers and linear attention are not modeled)"
+    "(another one: --model ./config.json, of Hugging Face)"
 )
 # The word in the form of an accelerator that is a card for a slot of any server.
 CARD = "PCIe"

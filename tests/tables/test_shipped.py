@@ -6,6 +6,7 @@ import pytest
 
 from amped.base.errors import AmpedError, TableError, plain
 from amped.base.units import parse
+from amped.configuring.layout_text import Blocks, Layout, Pattern
 from amped.configuring.scenario import read_scenario
 from amped.configuring.values import read_value
 from amped.engine.evaluate import run
@@ -72,7 +73,8 @@ class TestShippedRows:
             if column in KNOWN:
                 try:
                     value = read_value(KNOWN[column], written)
-                    right = value in KNOWN[column].mark.choices if isinstance(value, str) else value >= 0
+                    is_text = isinstance(value, Layout | Pattern | Blocks)
+                    right = is_text or (value in KNOWN[column].mark.choices if isinstance(value, str) else value >= 0)
                 except AmpedError as error:
                     right, written = False, error
                 wrong += [] if right else [(*row, column, written)]

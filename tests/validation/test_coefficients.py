@@ -52,7 +52,8 @@ SELECTED_BY = {
     },
     "all alike": {
         "vector_to_matrix_fraction", "fused_backward_products", "matrix_efficiency",
-        "deterministic_attention_fraction", "exposed_bubble_fraction", "flex_attention_fraction",
+        "deterministic_attention_fraction", "exposed_bubble_fraction", "flex_attention_fraction", "preconditioner_rate_fraction",
+        "decomposition_rate_fraction",
     },
     # What somebody wants of a mapping, or what documents make of it: it describes no machine.
     "the user": {"memory_headroom_fraction", "split_token_fraction", "whole_context_fraction"},
