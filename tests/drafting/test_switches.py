@@ -1,5 +1,6 @@
 """Switches that a stack has, chosen together with the mapping (`--manner tuned`)."""
 
+import json
 from itertools import product
 from pathlib import Path
 
@@ -59,6 +60,17 @@ def test_no_combination_of_the_switches_is_faster_on_the_chosen_mapping(model: s
     assert tuned["step_time"] <= 1.001 * min(times)
 
 
+@pytest.mark.thorough
+def test_a_recommendation_with_chosen_switches_needs_no_more_accelerators(tmp_path: Path) -> None:
+    asked = ("recommend", "--model", "Qwen3 30B-A3B", "--system", "DGX H100", "--deadline", "900 days")
+    plain, tuned = (
+        json.loads(run(*asked, "--manner", m, "--json", folder=tmp_path).stdout)[0]["best"] for m in ("plain", "tuned")
+    )
+    assert tuned["number_of_accelerators"] < plain["number_of_accelerators"]
+    same = amped.estimate(**{**SMALL, "number_of_accelerators": tuned["number_of_accelerators"]}, manner="tuned")
+    assert tuned["training_time"] == pytest.approx(same["training_time"])
+
+
 def test_forced_balance_is_never_among_the_switches() -> None:
     tuned = amped.estimate(**SMALL, manner="tuned")
     assert not {*BY_FORCE} & {name for name in BY_FORCE if f"{name}=" in tuned.scenario.sources.notices[0]}
@@ -82,7 +94,7 @@ def test_it_is_at_least_as_fast_as_the_recipe_at_its_own_balance(
 
 
 def test_a_config_with_a_mapping_has_none_to_choose(tmp_path: Path) -> None:
-    with pytest.raises(AmpedError, match="tuned is for estimate, explore, why and tune"):
+    with pytest.raises(AmpedError, match="tuned is for estimate, explore, why, tune and recommend"):
         amped.estimate("mixtral-8x7b", manner="tuned")
     done = run(
         "estimate",
