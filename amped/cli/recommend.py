@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import ConfigError, UnitError
@@ -45,7 +46,6 @@ def recommend(
         --budget MONEY: What it may cost: "2 million USD".
         --system ROW: Systems to choose from; repeatable.
     """
-    from amped.configuring.scenario import read_scenario
     from amped.drafting.recommendation import Limits, recommended
     from amped.interop.models import with_model
 
@@ -56,9 +56,7 @@ def recommend(
     given = with_model(given, lookup_tables)
     is_tuned = given.get(MANNER) == TUNED and config == options.DEFAULT_CONFIG
     given = {name: value for name, value in given.items() if name != MANNER or not is_tuned}
-    systems: list[dict[str, object]] = [{"system": row} for row in dict.fromkeys(system or ())] or [{}]
-    open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *systems[0]} else config
-    asked = [read_scenario(open_config, given | row, lookup_tables) for row in systems]
+    asked = _of_systems(config, given, system or (), lookup_tables)
     options.tell_notices(dict.fromkeys(notice for scenario in asked for notice in scenario.sources.notices))
     machines = recommended(asked, limits, is_tuned)
     if form is not None:
@@ -70,6 +68,17 @@ def recommend(
 
     network = asked[0].sources.rows[NETWORK].name if "model" in given else asked[0].label
     options.show(recommendation(network, limits, machines, words))
+
+
+def _of_systems(
+    config: str, given: dict[str, object], names: Sequence[str], lookup_tables: options.Folders
+) -> list[Scenario]:
+    """The question for each system that is named; for none, as it is. Where rows are named and no config is, values stay open."""
+    from amped.configuring.scenario import read_scenario
+
+    systems: list[dict[str, object]] = [{"system": row} for row in dict.fromkeys(names)] or [{}]
+    open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *systems[0]} else config
+    return [read_scenario(open_config, given | row, lookup_tables) for row in systems]
 
 
 def _words(config: str, given: dict[str, object]) -> list[str]:
