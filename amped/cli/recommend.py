@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
 from amped.configuring.not_modeled import ANYWAY
+from amped.tables.recipes import MANNER, TUNED
 from amped.theory.language.quantity import NETWORK, SYSTEM
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def recommend(
     """Recommend the fewest accelerators, or the cheapest system, that train a network by a deadline or within a budget.
 
     It tries sizes of the machine, from the smallest that could do it at its peak rate. For each size the mapping counts
-    that `amped estimate` chooses.
+    that `amped estimate` chooses; with --manner tuned also the switches, which takes several times as long.
 
     Example: amped recommend --model "Llama 3 8B" --deadline "30 days"
 
@@ -44,7 +46,6 @@ def recommend(
         --budget MONEY: What it may cost: "2 million USD".
         --system ROW: Systems to choose from; repeatable.
     """
-    from amped.configuring.scenario import read_scenario
     from amped.drafting.recommendation import Limits, recommended
     from amped.interop.models import with_model
 
@@ -53,13 +54,13 @@ def recommend(
     given, config = options.changes(settings, **short) | options.anyway_of(anyway), named_config or config
     words = [*_words(config, given), *options.table_words(lookup_tables)]
     given = with_model(given, lookup_tables)
-    systems: list[dict[str, object]] = [{"system": row} for row in dict.fromkeys(system or ())] or [{}]
-    open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *systems[0]} else config
-    asked = [read_scenario(open_config, given | row, lookup_tables) for row in systems]
+    is_tuned = given.get(MANNER) == TUNED and config == options.DEFAULT_CONFIG
+    given = {name: value for name, value in given.items() if name != MANNER or not is_tuned}
+    asked = _of_systems(config, given, system or (), lookup_tables)
     options.tell_notices(dict.fromkeys(notice for scenario in asked for notice in scenario.sources.notices))
-    machines = recommended(asked, limits)
+    machines = recommended(asked, limits, is_tuned)
     if form is not None:
-        _show_launch(asked, machines, form)
+        _show_launch(asked, machines, form, is_tuned)
     if as_json:
         options.show_json([machine.to_dict() for machine in machines])
         return
@@ -67,6 +68,17 @@ def recommend(
 
     network = asked[0].sources.rows[NETWORK].name if "model" in given else asked[0].label
     options.show(recommendation(network, limits, machines, words))
+
+
+def _of_systems(
+    config: str, given: dict[str, object], names: Sequence[str], lookup_tables: options.Folders
+) -> list[Scenario]:
+    """The question for each system that is named; for none, as it is. Where rows are named and no config is, values stay open."""
+    from amped.configuring.scenario import read_scenario
+
+    systems: list[dict[str, object]] = [{"system": row} for row in dict.fromkeys(names)] or [{}]
+    open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *systems[0]} else config
+    return [read_scenario(open_config, given | row, lookup_tables) for row in systems]
 
 
 def _words(config: str, given: dict[str, object]) -> list[str]:
@@ -87,10 +99,11 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
     return words + [word for name, value in rest.items() for word in ("--set", f"{name}={value}")] + anyway
 
 
-def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: str) -> None:
+def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: str, is_tuned: bool) -> None:
     """Prints on stderr the launch line of the first machine that has a mapping; nothing if none has one."""
     from amped.configuring.scenario import asked_again
     from amped.drafting.chooser import completed
+    from amped.drafting.switches import tuned
     from amped.estimation.estimation import estimated
     from amped.interop.exporting import target
 
@@ -100,9 +113,8 @@ def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: st
     by_system = {row.name: scenario for scenario in reversed(asked) if (row := scenario.sources.rows.get(SYSTEM))}
     question = by_system.get(best.system, asked[0]).question
     given = {**question.overrides, **best.settings}
-    chosen = (
-        asked_again(question, best.settings) if question.config.entries else completed(given, question.lookup_tables)
-    )
+    choose = tuned if is_tuned else completed
+    chosen = asked_again(question, best.settings) if question.config.entries else choose(given, question.lookup_tables)
     options.tell(target(form).write(estimated(chosen)))
 
 

@@ -22,25 +22,40 @@ SCHEDULE, DUALPIPE, DUALPIPE_V = "pipeline_schedule", "dualpipe", "dualpipe_v"
 DEGREES = {"pipeline_parallel_degree": Fraction(1, 2), "data_parallel_degree": Fraction(2)}
 
 
-def folded(values: Mapping[str, object]) -> dict[str, object]:
+def folded(values: Mapping[str, object], beside: Mapping[str, object] | None = None) -> dict[str, object]:
     """The settings with DualPipe folded to DualPipeV; others unchanged.
 
     Args:
         values: values by name, as a user gives them; short names are understood.
+        beside: values of a config, which hold where `values` has none.
 
     Raises:
         ConfigError: for an odd number of stages.
     """
     names = {aliases().canonical(name): name for name in values}
-    if plain(str(values.get(names.get(SCHEDULE, ""), ""))) != DUALPIPE:
+    written = {**(beside or {}), **{name: values[names[name]] for name in names}}
+    if plain(str(written.get(SCHEDULE, ""))) != DUALPIPE:
         return dict(values)
-    changed: dict[str, object] = {names[SCHEDULE]: DUALPIPE_V, FOLDED: True}
-    for degree, factor in DEGREES.items():
-        written = values.get(names.get(degree, ""))
-        if isinstance(written, int | float) and written is not True:
-            number = Fraction(written) * factor
-            if number.denominator != 1:
-                what = f"DualPipe runs in two directions, and {written:g} stages have no middle"
-                raise ConfigError(what, f"give an even {degree.replace('_', '-')}: --pp {2 * int(number) + 2}")
-            changed[names[degree]] = int(number)
+    changed: dict[str, object] = {names.get(SCHEDULE, SCHEDULE): DUALPIPE_V, FOLDED: True}
+    for degree, factor in () if values.get(FOLDED) else DEGREES.items():
+        number = _scaled(written.get(degree), factor)
+        if number is not None:
+            changed[names.get(degree, degree)] = number
     return {**values, **changed}
+
+
+def _scaled(written: object, factor: Fraction) -> int | list[object] | None:
+    """A degree, or each degree of a list, times a factor; None for what is no number.
+
+    Raises:
+        ConfigError: for an odd number of stages.
+    """
+    if isinstance(written, list | tuple):
+        return [_scaled(each, factor) for each in written]
+    if not isinstance(written, int | float) or written is True:
+        return None
+    number = Fraction(written) * factor
+    if number.denominator != 1:
+        what = f"DualPipe runs in two directions, and {written:g} stages have no middle"
+        raise ConfigError(what, f"give an even pipeline-parallel degree: --pp {2 * int(number) + 2}")
+    return int(number)

@@ -141,7 +141,9 @@ class _Builder:
         if manner not in (None, *MANNERS):
             what = f"{quoted(str(manner))} is no manner in which software runs"
             tuned = (
-                "; tuned is for estimate, explore, why and tune of a model, without a config" if manner == TUNED else ""
+                "; tuned is for estimate, explore, why, tune and recommend of a model, without a config"
+                if manner == TUNED
+                else ""
             )
             self.problems.append(Problem(what, MANNER, f"write {' or '.join(MANNERS)}{tuned}"))
         elif manner is not None and not isinstance(named, str):

@@ -16,7 +16,7 @@ from amped.base.files import is_file, read_text
 from amped.base.numbers import settable
 from amped.base.record import dataclass
 from amped.configuring.config import Config, read_config
-from amped.configuring.dualpipe import FOLDED
+from amped.configuring.dualpipe import FOLDED, folded
 from amped.configuring.gathering import ROW_NAMES, build_sources
 from amped.configuring.not_modeled import ANYWAY
 from amped.configuring.sources import Sources
@@ -82,8 +82,9 @@ def read_scenario(
     quantities = catalogue((formula_module(formulas),) if formulas is not None else ())
     if not isinstance(config, Config):
         config = read_config(config, quantities, all_at_once=True)
+    overrides = folded(overrides or {}, {n: e.value for n, e in config.entries.items() if e.kind == "value"})
     sources = build_sources(config, user_tables(lookup_tables), quantities, overrides)
-    given, _ = aliases().all_given(overrides or {})
+    given, _ = aliases().all_given(overrides)
     question = Question(config, given, lookup_tables, formulas)
     title = _title(config, sources, given)
     return Scenario(config.label, title, catalogue=quantities, sources=sources, question=question)

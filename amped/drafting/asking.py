@@ -35,11 +35,12 @@ class Asking(NamedTuple):
     def given(self, more: Mapping[str, object] | None = None) -> Mapping[str, object]:
         """The values and rows, with those of `more` in addition; a model that is given as a file is read.
 
-        DualPipe becomes the schedule that it is on the same accelerators.
+        DualPipe becomes the schedule that it is on the same accelerators; with a config, where the scenario is read.
         """
         from amped.configuring.dualpipe import folded
 
-        values = folded({**self.values, **(more or {})})
+        values = {**self.values, **(more or {})}
+        values = folded(values) if self.leaves_open(more or ()) else values
         if "model" in values:
             from amped.interop.models import with_model
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,13 @@ from amped.base.errors import AmpedError, ConfigError
 from amped.configuring.scenario import Scenario, asked_again
 from amped.drafting.chooser import NOT_TRIED, SPACE, completed
 from amped.drafting.fastest import fastest
+from amped.drafting.switches import tuned
 from amped.estimation.estimation import Estimation, estimated
 from amped.exploration.search_space import space_of, wholes
 from amped.theory.language.quantity import SYSTEM
 
+# Completes a question: its values and rows, lookup tables, formulas.
+Choose = Callable[[Mapping[str, object], Any, Any], Scenario]
 # How many sizes of the machine are tried for each doubling; and how many doublings, from the smallest possible size.
 SIZES, DOUBLINGS = 16, 8
 # A smaller machine uses its accelerators better, but by less than this factor within a doubling. Assumed.
@@ -78,27 +81,32 @@ class _Size:
         return bool(e["fits_in_memory"]) and all(e[name] <= most for name, most in limits.given.items())
 
 
-def recommended(scenarios: list[Scenario], limits: Limits) -> list[Recommendation]:
+def recommended(scenarios: list[Scenario], limits: Limits, is_tuned: bool = False) -> list[Recommendation]:
     """The recommendation for each system, the cheapest first; if a price is unknown, the fewest accelerators first.
+
+    Args:
+        scenarios: one for each system.
+        limits: what the training must keep.
+        is_tuned: chooses the switches of the software for each size, as `amped estimate --manner tuned` does.
 
     Raises:
         ConfigError: if there is no limit, or if there is a budget and a system without a price.
     """
     if not limits.given:
         raise ConfigError("neither a deadline nor a budget is given", 'for example --deadline "30 days"')
-    recommendations = [_of_system(scenario, limits) for scenario in scenarios]
+    recommendations = [_of_system(scenario, limits, tuned if is_tuned else completed) for scenario in scenarios]
     priced = all("cost" in r.row for r in recommendations if r.row)
     by = "cost" if priced else "number_of_accelerators"
     return sorted(recommendations, key=lambda r: (r.row is None, r.row[by] if r.row else 0.0))
 
 
-def _of_system(scenario: Scenario, limits: Limits) -> Recommendation:
+def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommendation:
     """The recommendation for one system: the smallest tried size whose fastest mapping keeps the limits."""
     tried: dict[int, _Size | None] = {}
 
     def mapped(size: int) -> _Size | None:
         if size not in tried:
-            tried[size] = _of_size(scenario, size)
+            tried[size] = _of_size(scenario, size, choose)
         return tried[size]
 
     for sizes in _doublings(scenario, limits):
@@ -140,7 +148,7 @@ def _system_name(scenario: Scenario) -> str:
     """
     row = scenario.sources.rows.get(SYSTEM)
     if row is None and _is_open(scenario):
-        row = _with(scenario, ALONE).sources.rows.get(SYSTEM)
+        row = _with(scenario, ALONE, completed).sources.rows.get(SYSTEM)
     return row.name if row else scenario.label
 
 
@@ -150,7 +158,7 @@ def _doublings(scenario: Scenario, limits: Limits) -> Iterator[list[int]]:
     They are whole nodes, about `SIZES` in a doubling, from the smallest size that could meet the deadline at peak rates.
     None if even training at peak rates costs more than the budget.
     """
-    single = estimated(_with(scenario, ALONE))
+    single = estimated(_with(scenario, ALONE, completed))
     node = int(single["number_of_accelerators_per_node"])
     peak_time = LEAST_COMPUTED * single["training_time"] * single["model_flops_utilization_counting_all_scores"]
     if limits.budget is not None and peak_time * _price(single) > limits.budget:
@@ -180,15 +188,15 @@ def _is_open(scenario: Scenario) -> bool:
     return not scenario.question.config.entries
 
 
-def _with(scenario: Scenario, settings: Mapping[str, object]) -> Scenario:
+def _with(scenario: Scenario, settings: Mapping[str, object], choose: Choose) -> Scenario:
     """The scenario of the same question with further settings; values that are still open are chosen."""
     question = scenario.question
     if _is_open(scenario):
-        return completed({**question.overrides, **settings}, question.lookup_tables, question.formulas)
+        return choose({**question.overrides, **settings}, question.lookup_tables, question.formulas)
     return asked_again(question, settings)
 
 
-def _of_size(scenario: Scenario, size: int) -> _Size | None:
+def _of_size(scenario: Scenario, size: int, choose: Choose) -> _Size | None:
     """A machine of `size` accelerators with its fastest mapping; None if the degrees of no mapping divide.
 
     If a config is named, its mapping is replaced by the fastest one, as in an exploration.
@@ -197,6 +205,6 @@ def _of_size(scenario: Scenario, size: int) -> _Size | None:
     try:
         if not _is_open(scenario):
             settings = {**fastest(asked_again(scenario.question, settings), space=SPACE).settings, **settings}
-        return _Size(settings, estimated(_with(scenario, settings)))
+        return _Size(settings, estimated(_with(scenario, settings, choose)))
     except AmpedError:  # the degrees of no mapping multiply and divide
         return None

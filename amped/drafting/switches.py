@@ -1,14 +1,16 @@
 """The switches that a stack has, chosen together with the mapping: what its recipes switch on, as far as it is faster here.
 
 Two mappings are chosen: one with the software's own switches, one with all that its recipes for this network and machine switch on.
-On each of them, switches are turned one after another as long as a step gets shorter. What only a benchmark does, experts that are
-balanced by force, is never chosen.
+On each of them, all combinations of switches are estimated if there are at most five switches; more of them are turned one after
+another as long as a step gets shorter, which may miss the best combination. The notice says which of the two was done. What only a
+benchmark does, experts that are balanced by force, is never chosen.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from amped.base.errors import AmpedError
@@ -16,13 +18,15 @@ from amped.base.record import dataclass
 from amped.configuring.scenario import Scenario, asked_again
 from amped.drafting.chooser import completed
 from amped.drafting.fastest import FITS, KEEPS
-from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.estimation import Estimation, estimated, estimated_each
 from amped.estimation.manners import in_recipe, values_of
 from amped.tables.recipes import BY_FORCE, MANNER
 from amped.theory.language.quantity import MAPPING
 
 # A switch is turned if a step gets shorter by a thousandth.
 NO_GAIN = 0.999
+# Up to so many switches, all of their combinations are estimated: 32 estimates on each of the two mappings.
+MOST_TOGETHER = 5
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ def tuned(given: Mapping[str, object], lookup_tables: Any = None, formulas: Any 
     best, on = _chosen(given, lookup_tables, formulas)
     row = best.scenario.sources.rows.get(MAPPING)
     names = ", ".join(f"{name}={str(on[name]).lower()}" for name in sorted(best.switched)) or "none but its own"
-    how = "tried one after another, on two mappings" if on else "no recipes of it are known that change anything here"
+    tried = f"all {2 ** len(on)} combinations tried" if len(on) <= MOST_TOGETHER else "tried one after another"
+    how = f"{tried}, on two mappings" if on else "no recipes of it are known that change anything here"
     best.scenario.sources.notices.insert(0, f"switches of {row.name if row else 'the software'}: {names}; {how}")
     return best.scenario
 
@@ -72,13 +77,28 @@ def _chosen(given: Mapping[str, object], lookup_tables: Any, formulas: Any) -> t
     if not on:
         return own, on
     off = values_of(own.estimate, on)
-    found = [_turned(own, on, off)]
+    best = _best_combination if len(on) <= MOST_TOGETHER else _turned
+    found = [best(own, on, off)]
     try:
         together = completed({**asked, **on}, lookup_tables, formulas)
-        found.append(_turned(_Found(together, estimated(together), frozenset(on)), on, off))
+        found.append(best(_Found(together, estimated(together), frozenset(on)), on, off))
     except AmpedError:  # no mapping is possible with all of them
         pass
     return _without_idle(min(found, key=lambda each: each.time), on, off), on
+
+
+def _best_combination(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found:
+    """The same mapping with the fastest of all combinations of switches; of equal ones, the one with fewest switched on."""
+    asked: dict[frozenset[str], Scenario] = {}
+    for turned in product((False, True), repeat=len(on)):
+        switched = frozenset(name for name, is_on in zip(on, turned, strict=True) if is_on)
+        try:
+            asked[switched] = asked_again(found.scenario.question, {n: on[n] if n in switched else off[n] for n in on})
+        except AmpedError:  # the stack does not have this combination
+            continue
+    answers = zip(asked.items(), estimated_each(list(asked.values())), strict=True)
+    possible = [_Found(s, e, switched) for (switched, s), e in answers if isinstance(e, Estimation)]
+    return min(possible, key=lambda each: (*each.time, len(each.switched)), default=found)
 
 
 def _turned(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found:

@@ -52,7 +52,8 @@ RESULTS = (
     "fits_in_memory", "fits_in_host_memory", "keeps_memory_headroom", "memory_headroom_fraction", "largest_microbatch_size", "rematerialized_layer_fraction", "number_of_parameters", "active_parameters", "trained_parameters",
 )  # fmt: skip
 # What says the format of matrix products.
-FORMAT = PRECISION, _ = "matrix_precision", "fp8_scaling"
+FORMAT = PRECISION, SCALES = "matrix_precision", "fp8_scaling"
+IN_BLOCKS = "blockwise fp8"
 OPTIONAL_RESULTS = ("energy", "cost", "electricity_cost", "carbon_emissions")
 # Shares of the peak by a convention that counts scores which nobody computes; with windows they may exceed 1.
 COUNTING_ALL_SCORES = tuple(name for name in RESULTS if name.endswith("_counting_all_scores"))
@@ -125,6 +126,16 @@ class Estimation:
     def precision(self) -> str:
         """The format of matrix products, by the name under which a user asks for it."""
         return str(aliases().in_words({n: self.choices[n] for n in FORMAT if n in self.choices})[PRECISION])
+
+    @property
+    def computed_precision(self) -> str:
+        """The format of matrix products, as the accelerator has it.
+
+        Matrix units that read scales of blocks also multiply in fp4; on others, fp8 with scales of blocks is not mxfp8.
+        """
+        in_blocks = (self.choices.get(PRECISION), self.choices.get(SCALES)) == ("fp8", "blocks")
+        reads_scales = self.scenario.sources.given.get("fp4_peak_flop_rate")
+        return IN_BLOCKS if in_blocks and not reads_scales else self.precision
 
     @property
     def breakdown(self) -> dict[str, float]:

@@ -6,7 +6,7 @@ The formulas of the rules decide, with each degree that is not given at 1. A spa
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -46,12 +46,20 @@ SINGLE = (*wholes(tuple(kind for kind in PLACED if kind != "data")), "expert_par
 OF_MACHINE = (*wholes(), "expert_parallel_degree")
 
 
-def advice(scenario: Scenario) -> str:
-    """One sentence on each degree that the user set and that does not divide what it must; empty if all of them do."""
+def advice(scenario: Scenario, dropping: Iterable[str] = ()) -> str:
+    """One sentence on each degree that the user set and that does not divide what it must; empty if all of them do.
+
+    Args:
+        scenario: what is asked.
+        dropping: the rules that drop mappings of the space. Where too few micro-batches are the reason, layers are not.
+    """
     given = scenario.sources.given
     names = [name for name in dict.fromkeys((*wholes(), *SINGLE, CHUNKS)) if is_set(scenario, name)]
     try:
-        return _Machine(scenario, {n: given[n] for n in names if isinstance(given.get(n), float)}).advice()
+        machine = _Machine(scenario, {n: given[n] for n in names if isinstance(given.get(n), float)})
+        rules = {name: scenario.catalogue[name].mark for name in dropping if name in scenario.catalogue}
+        lack_microbatches = any(getattr(mark, "constrains", None) == MICROBATCH for mark in rules.values())
+        return machine.advice(with_layers=WHOLE_CHUNKS in rules or not lack_microbatches)
     except AmpedError:
         return ""
 
@@ -71,10 +79,14 @@ class _Machine:
         self.size, self.layers = self.sizes[SIZE], _many(self.sizes.get(LAYERS, 0.0), "layers")
         self.size_is_given, self.laid_out = is_set(scenario, SIZE), LAYOUT in scenario.sources.given
 
-    def advice(self) -> str:
-        """A sentence for each degree that is impossible alone; else one on all degrees together; empty if all divide."""
+    def advice(self, with_layers: bool) -> str:
+        """A sentence for each degree that is impossible alone; else one on all degrees together; empty if all divide.
+
+        Args:
+            with_layers: also says which stages and chunks do not divide the layers.
+        """
         alone = ". ".join(filter(None, (self._degree_problem(name, value) for name, value in self.degrees.items())))
-        return alone or self._product_problem() or ("" if self.laid_out else self._layers_problem())
+        return alone or self._product_problem() or (self._layers_problem() if with_layers and not self.laid_out else "")
 
     def _degree_problem(self, name: str, value: float) -> str:
         """A sentence on what a degree does not divide, with the nearest values that divide it; empty if it divides all."""

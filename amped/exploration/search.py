@@ -252,9 +252,9 @@ class Search:
         """The error of an empty space: which given degree is impossible, else which rules drop how many mappings."""
         from amped.exploration.impossible import advice  # only where it is asked
 
-        if sentence := advice(self.scenario):
-            return ConfigError(f"no mapping is possible: {sentence}")
         dropped = sum((branch.mappings.sieve.dropped for branch in self.branches), Counter[str]())
+        if sentence := advice(self.scenario, dropped):
+            return ConfigError(f"no mapping is possible: {sentence}")
         change = f"; give another value, or none, of {', '.join(self.sweeps.held)}" if self.sweeps.held else ""
         rules = "; ".join(f"{name} drops {count:,} of them" for name, count in dropped.most_common())
         reason = rules or "the batch must divide by a data-parallel degree"

@@ -87,10 +87,10 @@ def what_is_trained(e: Estimation) -> str:
     rows, number = e.scenario.sources.rows, e["number_of_accelerators"]
     if not is_chosen(e) or ACCELERATOR not in rows:
         named = e.scenario.title.endswith(f" = {e.precision}")
-        return e.scenario.title if named else f"{e.scenario.title}, {e.precision}"
+        return e.scenario.title if named else f"{e.scenario.title}, {e.computed_precision}"
     machine = f" ({e['number_of_nodes']:g} x {rows[SYSTEM].name})" if system_has_accelerator(e) else ""
     network = rows[NETWORK].name if NETWORK in rows else f"{human.count(e['number_of_parameters'])} parameters"
-    return f"{network} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.precision}"
+    return f"{network} on {human.digits(number)} {rows[ACCELERATOR].name}{machine}, {e.computed_precision}"
 
 
 def system_has_accelerator(e: Estimation) -> bool:

@@ -53,7 +53,7 @@ def heading(e: Estimation) -> Iterator[Part]:
     idle = f"{used:g} of {places:g} places of the fast domain used\n" if used < places else ""
     yield (
         f"{human.counted(e['number_of_accelerators'], 'accelerator')}: {' x '.join(degrees_above_one)}\n{idle}{_layout(e)}"
-        f"batch {batch_in_words(e)}, micro-batch {e['microbatch_size']:g}, {e.precision}, "
+        f"batch {batch_in_words(e)}, micro-batch {e['microbatch_size']:g}, {e.computed_precision}, "
         f"recomputation {e.choices['activation_recomputation']}\n",
         "dim",
     )

@@ -1,10 +1,14 @@
 """DualPipe, as a person types it: DualPipeV on half the stages with twice the replicas; and DeepSeek's own training."""
 
+import json
+from importlib.resources import files
+
 import pytest
 
 import amped
 from amped.base.errors import ConfigError
-from amped.configuring.dualpipe import FOLDED, folded
+from amped.configuring.dualpipe import FOLDED, TOLD, folded
+from amped.configuring.scenario import asked_again
 
 DAY = 86400
 # arXiv 2412.19437, sections 3.1 and 4.2: 16 stages, 64 shares of experts, ZeRO 1, 15,360 sequences; nothing is recomputed in full.
@@ -24,6 +28,45 @@ def test_two_ranks_with_the_same_stages_are_replicas_of_one_stage() -> None:
 def test_an_odd_number_of_stages_has_no_middle() -> None:
     with pytest.raises(ConfigError, match="5 stages have no middle"):
         folded({"pipeline_schedule": "dualpipe", "pipeline_parallel_degree": 5})
+
+
+def test_each_number_of_a_list_is_folded() -> None:
+    asked = {"pipeline_schedule": "dualpipe", "pipeline_parallel_degree": [8, 16]}
+    assert folded(asked)["pipeline_parallel_degree"] == [4, 8]
+
+
+# A config with all of its mapping: 8 stages of DualPipe are 4 of DualPipeV.
+WRITTEN = {"pipeline_parallel_degree": 8, "data_parallel_degree": 16, "microbatch_size": 1}
+
+
+def test_a_config_may_have_dualpipe() -> None:
+    changes = {**WRITTEN, "pipeline_schedule": "dualpipe"}
+    raw = json.loads((files("amped.configs") / "default.json").read_text())
+    raw["mapping_parameters"]["parameters"] |= {name: {"value": value} for name, value in changes.items()}
+    e, typed = amped.estimate(raw), amped.estimate("default", **changes)
+    halves = {"pipeline_schedule": "dualpipe_v", "pipeline_parallel_degree": 4, "data_parallel_degree": 32}
+    half = amped.estimate("default", **{**WRITTEN, **halves})
+    assert e["pipeline_parallel_degree"] == 4
+    assert e["step_time"] == typed["step_time"] == half["step_time"]
+    assert TOLD in e.scenario.sources.notices
+
+
+def test_a_change_to_dualpipe_halves_the_stages_that_are_there() -> None:
+    """What `amped whatif` does: the stages stand in the first question, and the schedule in the second one."""
+    before = amped.estimate("default", **WRITTEN).scenario.question
+    after = asked_again(before, {"pipeline_schedule": "dualpipe"})
+    once_more = asked_again(after.question, {"pipeline_schedule": "dualpipe"})
+    for scenario in (after, once_more):
+        assert scenario.sources.given["pipeline_parallel_degree"] == 4
+        assert scenario.sources.choices["pipeline_schedule"] == "dualpipe_v"
+
+
+def test_too_few_microbatches_are_not_blamed_on_the_layers() -> None:
+    with pytest.raises(amped.AmpedError, match="dualpipe_needs_microbatches") as caught:
+        amped.estimate(
+            model="DeepSeek V3", system="DGX H100", gpus=512, tp=1, pp=16, ep=32, pipeline_schedule="dualpipe", gbs=512
+        )
+    assert "does not divide" not in str(caught.value)
 
 
 def test_deepseek_s_own_training_takes_the_days_that_it_took_and_fits() -> None:

@@ -1,11 +1,17 @@
 """Switches that a stack has, chosen together with the mapping (`--manner tuned`)."""
 
+import json
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 import amped
 from amped.base.errors import AmpedError
+from amped.configuring.scenario import asked_again
+from amped.drafting.switches import MOST_TOGETHER
+from amped.estimation.estimation import estimated
+from amped.estimation.manners import in_recipe, values_of
 from amped.tables.recipes import BY_FORCE
 from tests.helpers.cli import amped as run
 
@@ -34,6 +40,37 @@ def test_software_without_recipes_keeps_its_own_switches() -> None:
     assert "no recipes of it are known" in tuned.scenario.sources.notices[0]
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("system", ["DGX H100", "DGX B200"])
+@pytest.mark.parametrize("model", ["Qwen3 30B-A3B", "Mixtral 8x7B"])
+def test_no_combination_of_the_switches_is_faster_on_the_chosen_mapping(model: str, system: str) -> None:
+    """Each combination is estimated by itself, from the values that a user would type."""
+    asked: dict[str, object] = {"model": model, "system": system, "number_of_accelerators": 16}
+    plain, tuned = amped.estimate(**asked), amped.estimate(**asked, manner="tuned")
+    on = {name: v for name, v in (in_recipe(plain) or {}).items() if name not in BY_FORCE}
+    off = values_of(plain, on)
+    assert 1 <= len(on) <= MOST_TOGETHER
+    assert f"all {2 ** len(on)} combinations tried" in tuned.scenario.sources.notices[0]
+    times = []
+    for turned in product((off, on), repeat=len(on)):
+        values = {name: source[name] for name, source in zip(on, turned, strict=True)}
+        e = estimated(asked_again(tuned.scenario.question, values))
+        if e["keeps_memory_headroom"]:
+            times.append(e["step_time"])
+    assert tuned["step_time"] <= 1.001 * min(times)
+
+
+@pytest.mark.thorough
+def test_a_recommendation_with_chosen_switches_needs_no_more_accelerators(tmp_path: Path) -> None:
+    asked = ("recommend", "--model", "Qwen3 30B-A3B", "--system", "DGX H100", "--deadline", "900 days")
+    plain, tuned = (
+        json.loads(run(*asked, "--manner", m, "--json", folder=tmp_path).stdout)[0]["best"] for m in ("plain", "tuned")
+    )
+    assert tuned["number_of_accelerators"] < plain["number_of_accelerators"]
+    same = amped.estimate(**{**SMALL, "number_of_accelerators": tuned["number_of_accelerators"]}, manner="tuned")
+    assert tuned["training_time"] == pytest.approx(same["training_time"])
+
+
 def test_forced_balance_is_never_among_the_switches() -> None:
     tuned = amped.estimate(**SMALL, manner="tuned")
     assert not {*BY_FORCE} & {name for name in BY_FORCE if f"{name}=" in tuned.scenario.sources.notices[0]}
@@ -57,7 +94,7 @@ def test_it_is_at_least_as_fast_as_the_recipe_at_its_own_balance(
 
 
 def test_a_config_with_a_mapping_has_none_to_choose(tmp_path: Path) -> None:
-    with pytest.raises(AmpedError, match="tuned is for estimate, explore, why and tune"):
+    with pytest.raises(AmpedError, match="tuned is for estimate, explore, why, tune and recommend"):
         amped.estimate("mixtral-8x7b", manner="tuned")
     done = run(
         "estimate",
