@@ -1,7 +1,7 @@
 """The switches that a stack has, chosen together with the mapping: what its recipes switch on, as far as it is faster here.
 
 Two mappings are chosen: one with the software's own switches, one with all that its recipes for this network and machine switch on.
-On each of them, all combinations of switches are estimated if there are at most five switches; more of them are turned one after
+On each of them, all combinations of switches are estimated if there are at most four switches; more of them are turned one after
 another as long as a step gets shorter, which may miss the best combination. The notice says which of the two was done. What only a
 benchmark does, experts that are balanced by force, is never chosen.
 """
@@ -25,8 +25,8 @@ from amped.theory.language.quantity import MAPPING
 
 # A switch is turned if a step gets shorter by a thousandth.
 NO_GAIN = 0.999
-# Up to so many switches, all of their combinations are estimated: 32 estimates on each of the two mappings.
-MOST_TOGETHER = 5
+# Up to so many switches, all of their combinations are estimated: 16 estimates on each of the two mappings.
+MOST_TOGETHER = 4
 
 
 @dataclass(frozen=True)

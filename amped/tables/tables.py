@@ -38,9 +38,7 @@ from amped.tables.table_files import (
 OTHER_SOFTWARE = "(software that no row describes: --software default, the middle of the known stacks)"
 NODE = "number_of_accelerators_per_node"
 # What helps where the table has no row of a network.
-OTHER_MODELS = (
-    "(another one: --model ./config.json, of Hugging Face)"
-)
+OTHER_MODELS = "(another one: --model ./config.json, of Hugging Face)"
 # The word in the form of an accelerator that is a card for a slot of any server.
 CARD = "PCIe"
 LISTED = {
