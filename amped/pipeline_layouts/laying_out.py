@@ -235,7 +235,7 @@ class _Pipeline:
     @cached_property
     def order(self) -> LayerOrder:
         """The kind of each layer."""
-        numbers = self.numbers | {name: int(self.sources.given.get(name, self.numbers[name])) for name in COUNTED}
+        numbers = {**self.numbers} | {name: int(self.sources.given.get(name, self.numbers[name])) for name in COUNTED}
         return layer_order(self.sources.choices, numbers, self.choices["feedforward_kind"] == "mixture")
 
     @cached_property
