@@ -105,6 +105,8 @@ def read_positions(reading: Reading) -> dict[str, Any]:
     longest = reading.number("max_position_embeddings", "position_table")
     if kind == "learned_absolute":
         return {"positions": "learned", "position_table": longest or reading.values.get("context", 0)}
+    if kind == "none":
+        return {"positions": "none", "position_table": 0}
     if kind not in ROTATED:
         reading.unsupported("--position-embedding-type", f"{kind}, read as rope")
     return {"positions": "rope", "position_table": 0}
@@ -113,10 +115,11 @@ def read_positions(reading: Reading) -> dict[str, Any]:
 def write_positions(out: Outgoing) -> None:
     """Writes the kind of positions (rope or a learned table), and the longest sequence, which Megatron-LM needs for both."""
     kind = out["positions"]
-    if kind not in ("rope", "learned"):
+    if kind not in ("rope", "learned", "none"):
         out.lose("positions", f"{kind} has no argument in pretrain_gpt.py; written as rope")
     is_learned = kind == "learned"
-    out.write("how positions are told", position_embedding_type="learned_absolute" if is_learned else "rope")
+    written = {"learned": "learned_absolute", "none": "none"}.get(kind, "rope")
+    out.write("how positions are told", position_embedding_type=written)
     table = out["position_table"] if is_learned else 0
     out.write("longest sequence", max_position_embeddings=table or out["context"])
 
@@ -234,7 +237,7 @@ def write_experts(out: Outgoing) -> None:
         return
     if out["matrix_precision"] not in ("fp16", "fp32", "tf32"):  # fp8 and fp4 are written beside bf16
         out.write("one grouped product for the experts of an accelerator", moe_grouped_gemm=True)
-    marks = mixture_marks(out)
+    marks = [] if out.values.get("single_block_pattern") else mixture_marks(out)
     if 0 < sum(marks) < len(marks):
         frequency = "(" + "+".join(f"[{mark}]*{number}" for mark, number in runs(map(int, marks))) + ")"
         out.write(f"{sum(marks)} of {len(marks)} layers are mixtures", moe_layer_freq=frequency)

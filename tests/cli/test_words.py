@@ -189,8 +189,8 @@ def test_a_release_of_other_sizes_is_a_row_of_its_own() -> None:
     )
     assert [each.get("attention_window") for each in (first, second, third)] == [4096, None, None]
     assert [each["vocabulary_size"] for each in (first, second, third)] == [32000, 32000, 32768]
-    told = refused("estimate", "--model", "deepseek-ai/DeepSeek-V3.2-Exp", "--gpus", 8)[1]
-    assert "not modeled: its sparse attention" in told
+    told = refused("estimate", "--model", "deepseek-ai/DeepSeek-V4-Flash", "--gpus", 8)[1]
+    assert "not modeled: its compressed attention" in told
 
 
 @pytest.mark.parametrize(

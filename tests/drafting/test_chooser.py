@@ -46,7 +46,8 @@ def test_short_sequences_get_larger_micro_batches_and_every_batch_divides():
 def test_the_screen_calls_a_format_as_the_user_does_and_says_what_was_not_searched():
     asked = ("--model", "Llama 3 70B", "--gpus", "8", "--precision", "mxfp8")
     told = printed("estimate", *asked)
-    assert ", mxfp8" in told.splitlines()[0]
+    assert ", blockwise fp8" in told.splitlines()[0]  # H100 has fp8, and no mxfp8
+    assert ", mxfp8" in printed("estimate", *asked, "--system", "DGX B200").splitlines()[0]
     assert "fit: --set " in told.replace("\n" + 11 * " ", " ")
     assert "`amped explore` tries them, too" in told
 
@@ -147,15 +148,15 @@ def test_why_marks_a_change_that_the_chooser_does_not_try():
 
 @pytest.mark.thorough
 def test_a_format_has_its_name_wherever_it_is_told():
-    asked = ("--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", "8")
+    asked = ("--model", "Llama 3 8B", "--system", "DGX B200", "--gpus", "8")
     told = [printed("estimate", *asked, "--precision", "mxfp8", "--full"), printed("why", *asked, "--precision", "mxfp8"),
-            printed("why", "default", "--precision", "mxfp8", "--accelerator", "H100 SXM"),
+            printed("why", "default", "--precision", "mxfp8", "--accelerator", "B200 SXM"),
             printed("compare", *asked[:4], "--precision", "mxfp8", "--vary", "gpus=8,16"),
             printed("compare", *asked, "--vary", "precision=mxfp8,bf16"),
             printed("whatif", *asked, "--set", "precision=mxfp8")]  # fmt: skip
     for screen in told:
         assert screen.count("mxfp8") == 1 + screen.count("mxfp8 (bf16")
-        assert not re.search(r"(?<!mx)fp8", screen)
+        assert not re.search(r"(?<!mx)(?<!blockwise_)fp8", screen)
 
 
 @pytest.mark.thorough

@@ -33,12 +33,12 @@ HARMLESS = (
     "tiktoken_pattern", "no_mmap_bin_files", "no_create_attention_mask_in_dataloader", "dino_bottleneck_size", "squared_relu",
 )  # fmt: skip
 BOUNDED = (
-    "disable_tp_comm_overlap_ag", "ddp_bucket_size", "attention_output_gate", "fp32_residual_connection", "delay_wgrad_compute",
+    "disable_tp_comm_overlap_ag", "ddp_bucket_size", "fp32_residual_connection", "delay_wgrad_compute",
     "moe_shared_expert_overlap", "fp8_param_gather", "deterministic_mode", "batch_p2p_comm", "num_layers_at_start_in_bf16",
     "overlap_param_gather_with_optimizer_step", "fsdp_double_buffer", "moe_deepep_num_sms", "fp8_wgrad",
 )  # fmt: skip
 UNBOUNDED = (
-    "rampup_batch_size", "use_torch_fsdp2", "fine_grained_activation_offloading", "mamba_num_heads", "perform_rl_step",
+    "rampup_batch_size", "use_torch_fsdp2", "fine_grained_activation_offloading", "perform_rl_step",
     "defer_embedding_wgrad_compute", "cpu_offloading", "variable_seq_lengths", "use_kitchen", "encoder_num_layers",
 )  # fmt: skip
 

@@ -399,7 +399,48 @@ def test_an_indexer_that_chooses_keys_is_read_and_written(flags: str, loss: str)
 
 
 def test_another_variant_of_attention_is_told() -> None:
-    found = megatron.read(
-        SCRIPT.replace("--swiglu", "--swiglu --experimental-attention-variant gated_delta_net"), "launch.sh"
-    )
+    found = megatron.read(SCRIPT.replace("--swiglu", "--swiglu --experimental-attention-variant another"), "launch.sh")
     assert any("experimental_attention_variant" in line.key for line in found.report.unsupported)
+
+
+PATTERNED = (
+    "--num-layers 13 --mamba-num-heads 64 --mamba-head-dim 64 --hybrid-override-pattern MEMEM*EMEMEM* --is-hybrid-model "
+    "--num-experts 8 --moe-router-topk 2"
+)
+
+
+def test_a_pattern_of_single_blocks_is_read() -> None:
+    """Seven blocks of Mamba-2, two of attention and four mixtures; Megatron's defaults: a state of 128, 8 groups, chunks of 128."""
+    values = megatron.read(SCRIPT.replace("--num-layers 32", PATTERNED), "launch.sh").values
+    counts = (
+        "number_of_linear_attention_layers",
+        "number_of_attention_layers",
+        "number_of_MoE_layers",
+        "number_of_dense_layers",
+    )
+    assert [values[name] for name in counts] == [7, 2, 4, 0]
+    assert (values["linear_attention_kind"], values["norms_per_layer"]) == ("mamba2", 1)
+    sizes = (
+        "linear_value_heads",
+        "linear_value_head_dimension",
+        "linear_key_heads",
+        "linear_key_head_dimension",
+        "linear_chunk_tokens",
+    )
+    assert [values[name] for name in sizes] == [64, 64, 8, 128, 128]
+
+
+def test_a_pattern_of_other_layers_is_refused() -> None:
+    with pytest.raises(AmpedError, match="lists 13 layers, and --num-layers says 12"):
+        megatron.read(SCRIPT.replace("--num-layers 32", PATTERNED.replace("13", "12")), "launch.sh")
+
+
+@pytest.mark.parametrize("model", ["Qwen3-Next 80B-A3B", "Nemotron 3 Nano 30B-A3B"])
+def test_layers_of_linear_attention_come_back(model: str) -> None:
+    """The chunk of a gated delta net, and the convolution of Mamba-2, have no argument: both are Megatron's own."""
+    e = estimated(read_scenario("minimal", {"model": model}))
+    found, given = megatron.read(megatron.write(e), "launch.sh").values, e.scenario.sources.given
+    names = [name for name in given if name.startswith(("linear_", "number_of_linear")) and name in found]
+    assert len(names) >= 5
+    assert {name: found[name] for name in names} == {name: given[name] for name in names}
+    assert found["linear_attention_kind"] == e.choices["linear_attention_kind"]

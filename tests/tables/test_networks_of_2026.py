@@ -47,6 +47,14 @@ TYPED = {
     "DeepSeek V3.2": ["deepseek v3.2", "deepseek-ai/DeepSeek-V3.2-Exp", "DeepSeek-V3.2"],
     "Step 3.5 Flash": ["step 3.5", "stepfun-ai/Step-3.5-Flash", "stepfun-ai/Step-3.7-Flash"],
     "GLM-5": ["glm 5", "zai-org/GLM-5", "zai-org/GLM-5-FP8"],
+    "Qwen3-Next 80B-A3B": ["Qwen3-Next 80B", "qwen3 next", "Qwen/Qwen3-Next-80B-A3B-Instruct"],
+    "Qwen3.5 35B-A3B": ["qwen3.5 35b", "Qwen/Qwen3.5-35B-A3B", "Qwen/Qwen3.6-35B-A3B"],
+    "Qwen3.5 397B-A17B": ["qwen3.5", "Qwen/Qwen3.5-397B-A17B"],
+    "Kimi Linear 48B-A3B": ["kimi linear", "moonshotai/Kimi-Linear-48B-A3B-Base"],
+    "Nemotron 3 Nano 30B-A3B": ["nemotron 3 nano", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"],
+    "Nemotron 3 Super 120B-A12B": ["nemotron 3 super", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16"],
+    "Nemotron-H 8B": ["nemotron-h", "nvidia/Nemotron-H-8B-Base-8K"],
+    "MiniMax-Text-01": ["MiniMaxAI/MiniMax-Text-01", "minimax-01", "MiniMax-M1"],
     "gpt-oss-120b": ["gpt oss 120b", "openai/gpt-oss-120b"],
 }
 

@@ -19,6 +19,7 @@ HANDS_ON = (
     "query_key_width",
     "value_width",
     "attentions_per_layer",
+    "expert_width",
     "linear_attention_fraction",
     "mixers_per_layer",
     "mixer_layer_fraction",

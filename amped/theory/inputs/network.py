@@ -87,6 +87,12 @@ def shared_experts_feedforward_dimension(number_of_shared_experts, expert_feedfo
     return number_of_shared_experts * expert_feedforward_dimension
 
 
+@quantity("count")
+def expert_width(dimensionality, expert_latent_dimension):
+    """The width of the tokens that routed experts receive. Source: transformers, NemotronHMoE (moe_latent_size)."""
+    return np.where(expert_latent_dimension > 0, expert_latent_dimension, dimensionality)
+
+
 @quantity("count", category=NETWORK, at_least=0)
 def number_of_MoE_layers(layers, MoE_layer_interval, number_of_experts):
     """The number of layers whose feed-forward network is a mixture of experts.

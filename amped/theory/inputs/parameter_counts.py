@@ -240,10 +240,10 @@ def feedforward_parameters(dimensionality, feedforward_dimension, gated_mlp, fee
 
 
 @quantity("count")
-def expert_parameters(dimensionality, expert_feedforward_dimension, gated_experts, expert_bias):
+def expert_parameters(expert_width, expert_feedforward_dimension, gated_experts, expert_bias):
     """The parameters of one routed expert. Source: arXiv 1701.06538, section 2."""
-    matrices = (2 + gated_experts) * dimensionality * expert_feedforward_dimension
-    return matrices + expert_bias * ((1 + gated_experts) * expert_feedforward_dimension + dimensionality)
+    matrices = (2 + gated_experts) * expert_width * expert_feedforward_dimension
+    return matrices + expert_bias * ((1 + gated_experts) * expert_feedforward_dimension + expert_width)
 
 
 @quantity("count")
@@ -261,18 +261,20 @@ def router_vector_parameters(router_width, router_bias):
 @quantity("count")
 def router_and_shared_expert_parameters(
     dimensionality,
+    expert_latent_dimension,
     router_width,
     router_vector_parameters,
     shared_experts_feedforward_dimension,
     gated_mlp,
     shared_expert_gate,
 ):
-    """The parameters of a mixture-of-experts layer that every token uses: the router and the shared experts.
+    """The parameters of a mixture-of-experts layer that every token uses: router, shared experts, narrowing projections.
 
-    Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2.
+    Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2; transformers, NemotronHMoE (fc1_latent_proj, fc2_latent_proj).
     """
     shared = (2 + gated_mlp) * dimensionality * shared_experts_feedforward_dimension
-    return dimensionality * (router_width + shared_expert_gate) + router_vector_parameters + shared
+    narrowing = 2 * expert_latent_dimension
+    return dimensionality * (router_width + shared_expert_gate + narrowing) + router_vector_parameters + shared
 
 
 @quantity("count")

@@ -10,12 +10,15 @@ COMPUTED_BY_EXPERTS = ("expert_tensor reduce_scatter", "expert_down_bias", "expe
 
 
 @quantity("byte")
-def dispatch_bytes(microbatch_bytes, experts_per_token, tensor_parallel_rows, expert_load_factor):
+def dispatch_bytes(
+    microbatch_bytes, expert_width, dimensionality, experts_per_token, tensor_parallel_rows, expert_load_factor
+):
     """The bytes that an accelerator sends to experts for a micro-batch: each token once for each of its experts.
 
     Source: arXiv 2006.16668, section 3.
     """
-    return microbatch_bytes * experts_per_token / tensor_parallel_rows * expert_load_factor
+    sent_bytes = microbatch_bytes * (expert_width / dimensionality)
+    return sent_bytes * experts_per_token / tensor_parallel_rows * expert_load_factor
 
 
 @records()
@@ -53,12 +56,12 @@ def expert_collectives(
 
 
 @quantity("byte")
-def gathered_token_bytes(microbatch_bytes, tensor_parallel_rows, expert_parallel_degree):
+def gathered_token_bytes(microbatch_bytes, expert_width, dimensionality, tensor_parallel_rows, expert_parallel_degree):
     """The bytes of the tokens of a micro-batch of all accelerators among which experts are divided.
 
     Source: Megatron-Core, transformer/moe/token_dispatcher.py (MoEAllGatherTokenDispatcher).
     """
-    return microbatch_bytes / tensor_parallel_rows * expert_parallel_degree
+    return microbatch_bytes * (expert_width / dimensionality) / tensor_parallel_rows * expert_parallel_degree
 
 
 @quantity("byte")

@@ -41,6 +41,7 @@ NETWORKS_DONE = (
     "feedforward_down",
     *EXPERTS_DONE,
     *COMBINED,
+    "expert_widening",
     "expert_output all_gather",
     "shared_experts_down",
     "shared_expert_gate",

@@ -241,7 +241,7 @@ def adapted_expert_products__SHARING(
 
     Source: SOURCE.
     """
-    _, up, down, *others = expert_gemms
+    _, up, down, _, _, *others = expert_gemms
     switches = (up_adapters, down_adapters, joint_adapters)
     joined = {"shared": up.batch}.get(sharing, 1.0)
     routed = [g.having(m=g.m * joined, batch=g.batch / joined, weights=EXPERT_ADAPTERS) for g in (up, down)]

@@ -11,7 +11,7 @@ from amped.theory.language.quantity import quantity, records
 from amped.theory.nouns.kernel_work import MOVE, ROUTING, Traffic, Work, activation_work, contraction, streamed
 from amped.theory.nouns.layer_kinds import IN_EXPERTS, IN_MIXTURE, IN_ROUTER
 from amped.theory.nouns.parameter_classes import EXPERTS
-from amped.theory.nouns.places import DISPATCHED, EXPERTS_UP_DONE, NETWORK_INPUTS
+from amped.theory.nouns.places import COMBINED, DISPATCHED, EXPERTS_DONE, EXPERTS_UP_DONE, NETWORK_INPUTS
 from amped.theory.nouns.records import Gemm
 
 
@@ -56,29 +56,42 @@ def experts_per_accelerator(number_of_experts, expert_parallel_degree):
 
 
 @records()
-def expert_gemms(
-    microbatch_tokens,
-    routed_tokens,
-    dispatched_tokens,
-    dimensionality,
-    gated_experts,
-    gated_mlp,
-    router_width,
-    experts_per_accelerator,
-    expert_units_per_accelerator,
-    shared_expert_units_per_accelerator,
+def routed_expert_gemms(
+    dispatched_tokens, expert_width, gated_experts, experts_per_accelerator, expert_units_per_accelerator
 ):
-    """The matrix products of the router, of the routed experts on an accelerator, and of the shared experts.
+    """The matrix products of the routed experts on an accelerator.
 
     Source: arXiv 2101.03961, section 2; Megatron-Core, expert tensor parallelism.
     """
-    experts = experts_per_accelerator
-    visits, inner = dispatched_tokens / experts, expert_units_per_accelerator
-    shared = shared_expert_units_per_accelerator
+    experts, inner = experts_per_accelerator, expert_units_per_accelerator
+    visits, of_experts = dispatched_tokens / experts, {"batch": experts, "weights": EXPERTS}
+    return (
+        Gemm("experts_up", visits, (1 + gated_experts) * inner, expert_width, **of_experts),
+        Gemm("experts_down", visits, expert_width, inner, **of_experts),
+    )
+
+
+@records()
+def expert_gemms(
+    microbatch_tokens,
+    routed_tokens,
+    dimensionality,
+    expert_latent_dimension,
+    gated_mlp,
+    router_width,
+    routed_expert_gemms,
+    shared_expert_units_per_accelerator,
+):
+    """The matrix products of a mixture: of the router, of routed experts, to a narrower width and back, of shared experts.
+
+    Source: arXiv 2101.03961, section 2; transformers, NemotronHMoE (fc1_latent_proj, fc2_latent_proj).
+    """
+    shared, latent = shared_expert_units_per_accelerator, expert_latent_dimension
     return (
         Gemm("router", routed_tokens, router_width, dimensionality),
-        Gemm("experts_up", visits, (1 + gated_experts) * inner, dimensionality, batch=experts, weights=EXPERTS),
-        Gemm("experts_down", visits, dimensionality, inner, batch=experts, weights=EXPERTS),
+        *routed_expert_gemms,
+        Gemm("expert_narrowing", routed_tokens, latent, dimensionality, count=1.0 * (latent > 0)),
+        Gemm("expert_widening", routed_tokens, dimensionality, latent, count=1.0 * (latent > 0)),
         Gemm("shared_experts_up", microbatch_tokens, (1 + gated_mlp) * shared, dimensionality),
         Gemm("shared_experts_down", microbatch_tokens, dimensionality, shared),
     )
@@ -87,6 +100,7 @@ def expert_gemms(
 @records(choice="feedforward_kind", value="mixture")
 def expert_operators__mixture(
     routing_operators,
+    narrowing_operators,
     routed_expert_operators,
     clamp_operators,
     expert_weighting_operators,
@@ -98,7 +112,22 @@ def expert_operators__mixture(
     Source: arXiv 2101.03961, section 2; arXiv 2401.06066, section 3.
     """
     routed = routed_expert_operators + clamp_operators + expert_weighting_operators + expert_bias_operators
-    return routing_operators + routed + shared_expert_operators
+    return routing_operators + narrowing_operators + routed + shared_expert_operators
+
+
+@records()
+def narrowing_operators(expert_gemms, MoE_fraction, entry_costs):
+    """The projections of tokens to the width of a latent mixture, and back. The first reads what the router keeps.
+
+    Source: transformers, NemotronHMoE (fc1_latent_proj, fc2_latent_proj).
+    """
+    (cost,), (*_, narrowing, widening, _, _) = entry_costs, expert_gemms
+    calls = {"count": MoE_fraction * narrowing.count}
+    kept = widening.m * widening.k * cost.operand
+    return (
+        *contraction(narrowing, cost, after=NETWORK_INPUTS, part=IN_ROUTER, **calls),
+        *contraction(widening, cost, stash=kept, after=(*EXPERTS_DONE, *COMBINED), part=IN_MIXTURE, **calls),
+    )
 
 
 @records()
@@ -216,7 +245,7 @@ def permuted_dispatch_fraction(deduplicated_dispatch):
 
 
 @quantity("byte")
-def dispatch_buffer_bytes(dispatched_tokens, dimensionality, activation_precision, permuted_dispatch_fraction):
+def dispatch_buffer_bytes(dispatched_tokens, expert_width, activation_precision, permuted_dispatch_fraction):
     """The buffers of tokens around the experts of an accelerator: four, or two.
 
     The four buffers hold the tokens as they arrive, as the experts have computed them, in the order for sending, and
@@ -224,12 +253,12 @@ def dispatch_buffer_bytes(dispatched_tokens, dimensionality, activation_precisio
 
     Source: Megatron-Core, MoEAlltoAllTokenDispatcher; DeepEP.
     """
-    return (2 + 2 * permuted_dispatch_fraction) * dispatched_tokens * dimensionality * activation_precision
+    return (2 + 2 * permuted_dispatch_fraction) * dispatched_tokens * expert_width * activation_precision
 
 
 @quantity("byte", choice="dispatcher", value="allgather")
 def dispatch_buffer_bytes__allgather(
-    dispatched_tokens, routed_tokens, expert_parallel_degree, dimensionality, activation_precision
+    dispatched_tokens, routed_tokens, expert_parallel_degree, expert_width, activation_precision
 ):
     """The buffers of tokens around the experts of an accelerator, if every accelerator gathers all tokens.
 
@@ -238,7 +267,7 @@ def dispatch_buffer_bytes__allgather(
 
     Source: Megatron-Core, transformer/moe/token_dispatcher.py (MoEAllGatherTokenDispatcher).
     """
-    return 2 * (dispatched_tokens + routed_tokens * expert_parallel_degree) * dimensionality * activation_precision
+    return 2 * (dispatched_tokens + routed_tokens * expert_parallel_degree) * expert_width * activation_precision
 
 
 @quantity("byte", choice="feedforward_kind", value="mixture")
