@@ -410,7 +410,7 @@ PATTERNED = (
 
 
 def test_a_pattern_of_single_blocks_is_read() -> None:
-    """Seven blocks of Mamba-2, two of attention and four mixtures; Megatron's defaults: a state of 128, 8 groups, chunks of 128."""
+    """Six blocks of Mamba-2, two of attention and five mixtures; Megatron's defaults: a state of 128, 8 groups, chunks of 128."""
     values = megatron.read(SCRIPT.replace("--num-layers 32", PATTERNED), "launch.sh").values
     counts = (
         "number_of_linear_attention_layers",
@@ -418,7 +418,7 @@ def test_a_pattern_of_single_blocks_is_read() -> None:
         "number_of_MoE_layers",
         "number_of_dense_layers",
     )
-    assert [values[name] for name in counts] == [7, 2, 4, 0]
+    assert [values[name] for name in counts] == [6, 2, 5, 0]
     assert (values["linear_attention_kind"], values["norms_per_layer"]) == ("mamba2", 1)
     sizes = (
         "linear_value_heads",

@@ -268,7 +268,7 @@ def router_and_shared_expert_parameters(
     gated_mlp,
     shared_expert_gate,
 ):
-    """The parameters of a mixture-of-experts layer that every token uses: router, shared experts, narrowing projections.
+    """The parameters of a mixture-of-experts layer that every token uses: router, shared experts, narrowing.
 
     Source: arXiv 2401.06066 (DeepSeekMoE), section 3.2; transformers, NemotronHMoE (fc1_latent_proj, fc2_latent_proj).
     """

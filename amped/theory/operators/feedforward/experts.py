@@ -82,7 +82,7 @@ def expert_gemms(
     routed_expert_gemms,
     shared_expert_units_per_accelerator,
 ):
-    """The matrix products of a mixture: of the router, of routed experts, to a narrower width and back, of shared experts.
+    """The matrix products of a mixture: router, routed experts, to a narrower width and back, shared experts.
 
     Source: arXiv 2101.03961, section 2; transformers, NemotronHMoE (fc1_latent_proj, fc2_latent_proj).
     """
