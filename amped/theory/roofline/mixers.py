@@ -41,6 +41,10 @@ SCAN_KERNELS = {
 }
 
 
+# The fewest cores of an accelerator for which these laws hold.
+FEWEST_CORES = 16
+
+
 def numbers_of(kernel, flop):
     """The numbers of a kernel in the order of the fields of `ScanKernel`; an operation counts as `flop`.
 

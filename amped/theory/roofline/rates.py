@@ -6,7 +6,7 @@ from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import SOFTMAX
 from amped.theory.nouns.records import AttentionRamp, ChunkedScan, FusedAttention, Kernels, Products, Streams, Tiles
 from amped.theory.roofline.kernels import kernel_time
-from amped.theory.roofline.mixers import ENTRIES_PER_CYCLE, SCAN_KERNELS, numbers_of
+from amped.theory.roofline.mixers import ENTRIES_PER_CYCLE, FEWEST_CORES, SCAN_KERNELS, numbers_of
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
@@ -319,6 +319,24 @@ def chunked_scan_rates__KIND(
         rearranged=activation_precision * ENTRIES_PER_CYCLE,
     )
     return (scan,)
+
+
+@family(
+    named=(
+        "the_scan_has_a_law_for_these_cores__gated_delta_net",
+        "the_scan_has_a_law_for_these_cores__kimi_delta_attention",
+        "the_scan_has_a_law_for_these_cores__mamba2",
+        "the_scan_has_a_law_for_these_cores__lightning_attention",
+    ),
+    KIND=tuple(SCAN_KERNELS),
+)
+@quantity("boolean", constrains="number_of_linear_attention_layers", choice="linear_attention_kind", value="KIND")
+def the_scan_has_a_law_for_these_cores__KIND(number_of_linear_attention_layers, cores_sharing_tiles):
+    """The law of linear attention is that of accelerators with many small cores; TPUs, Trainium and Gaudi have few large ones.
+
+    Source: `SCAN_KERNELS` (H100, B200, GB200 and L40S, with 132 cores and more).
+    """
+    return (number_of_linear_attention_layers == 0) | (cores_sharing_tiles >= FEWEST_CORES)
 
 
 @records()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from amped.base.errors import AmpedError
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
 from tests.helpers.formulas import sectioned
@@ -18,7 +19,7 @@ from tests.helpers.formulas import sectioned
 NETWORK = {
     "layers": 2, "dimensionality": 16, "attention_heads": 2, "feedforward_dimension": 32, "vocabulary_size": 16, "context": 8,
     "batch_size": 2, "microbatch_size": 1, "number_of_accelerators": 1, "number_of_accelerators_per_node": 2, "dropout": 0, "positions": "rope",
-    "frequency": "1 GHz", "number_of_cores": 1, "fp16_peak_flop_rate": "1 TFLOP/s", "memory_capacity": "1 GB", "memory_bandwidth": "1 TB/s",
+    "frequency": "1 GHz", "number_of_cores": 64, "fp16_peak_flop_rate": "1 TFLOP/s", "memory_capacity": "1 GB", "memory_bandwidth": "1 TB/s",
     "activation_recomputation": "none", "norm_vectors": 1, "inter_accelerator_bandwidth": "100 GB/s", "flash_attention": True,
 }  # fmt: skip
 LINEAR = {
@@ -121,3 +122,8 @@ def operators_time(context: int) -> float:
     e = of(context=context)
     durations = e.results.records("layer_durations")
     return float(sum(d.time * d.count for d in durations if d.name.startswith("linear_")))
+
+
+def test_accelerators_of_few_large_cores_are_refused() -> None:
+    with pytest.raises(AmpedError, match="accelerators with many small cores"):
+        of(cores_sharing_tiles=2)
