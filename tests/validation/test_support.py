@@ -35,7 +35,7 @@ HARD = {
     "deepseek_v3": set[str](),
     "t5": set[str](),
 }
-CHANGED = {"num_kv_shared_layers": 10, "index_topk": 2048, "hc_mult": 4, "moe_latent_size": 1024}
+CHANGED = {"num_kv_shared_layers": 10, "index_topk": 2048, "hc_mult": 4}
 LORA = """
 distributed: {strategy: fsdp2, dp_size: 64, tp_size: 1}
 step_scheduler: {global_batch_size: 128, local_batch_size: 2, max_steps: 100}
