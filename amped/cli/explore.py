@@ -100,8 +100,7 @@ def _explored(
     from amped.exploration.running import found_in
 
     asked, _ = asking.searched(sweeps)
-    for notice in asked.sources.notices:
-        options.tell(f"note: {notice}")
+    options.tell_notices(asked.sources.notices)
     vary = sweeping.canonical(sweeps)
     if place.shard is not None:
         candidates = found_in(searched(asked, wanted, vary), run).candidates

@@ -278,7 +278,7 @@ class _Builder:
             overriding: whether the user named it in addition to the config; it then replaces the config's values.
         """
         self.sources.rows[category] = row
-        self.notices += row.notices
+        self.notices += [*filter(None, (row.preliminary,)), *row.notices]
         if not row.is_shipped and self.tables.ships(row.table, row.name):
             self.notices.append(f"row '{row.name}' of {row.file} takes the place of amped's own row{_kept(row)}")
         section = ACCELERATOR if category == KERNELS else category

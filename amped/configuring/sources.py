@@ -80,6 +80,11 @@ class Sources:
     not_modeled: tuple[NotModeled, ...] = ()
     equals: dict[str, tuple[float, str]] = field(default_factory=dict)
 
+    @property
+    def preliminary(self) -> list[str]:
+        """What to tell of the rows whose figures are not final."""
+        return [row.preliminary for row in self.rows.values() if row.preliminary]
+
     def named(self) -> set[str]:
         """The names that are given, looked up, swept, or to be calculated."""
         return {*self.origins, *self.calculated, *self.sweeps}

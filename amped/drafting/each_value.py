@@ -40,7 +40,10 @@ class Line:
 
     def to_dict(self) -> dict[str, Any]:
         """The values, all results and what is lacking, as plain data."""
-        results = self.estimation.to_dict() if self.estimation else {}
+        e = self.estimation
+        results = e.to_dict() if e else {}
+        if e and e.scenario.sources.preliminary:
+            results["notices"] = e.scenario.sources.preliminary
         return {**results, **self.values, "candidates": self.candidates, "feasible": self.feasible, "lacks": self.lacks}
 
 

@@ -55,6 +55,7 @@ class Recommendation:
         row: the results of the fastest mapping of the first size that suffices; None if no size does.
         settings: the settings of the estimate that has these results.
         held: the parameters that were not searched, in words.
+        notices: what to tell of its rows whose figures are not final.
     """
 
     system: str
@@ -62,10 +63,12 @@ class Recommendation:
     row: dict[str, Any] | None
     settings: dict[str, Any]
     held: str
+    notices: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The recommendation as plain data."""
-        return {"system": self.system, "sizes": list(self.sizes), "best": self.row, "held": self.held}
+        notices = {"notices": [*self.notices]} if self.notices else {}
+        return {"system": self.system, "sizes": list(self.sizes), "best": self.row, "held": self.held, **notices}
 
 
 @dataclass(frozen=True)
@@ -119,6 +122,7 @@ def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommenda
                     system=_system_name(scenario), sizes=tuple(sorted(other for other in tried if other <= size)),
                     row=fitting.estimate.to_dict(), settings=fitting.settings,
                     held=NOT_TRIED if _is_open(scenario) else space_of(SPACE).held,
+                    notices=tuple(fitting.estimate.scenario.sources.preliminary),
                 )  # fmt: skip
     return Recommendation(_system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="")
 

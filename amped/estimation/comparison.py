@@ -62,10 +62,12 @@ def results(one: Estimation, other: Estimation) -> list[Difference]:
     return [Difference(name, "result", unit, one=one[name], other=other[name]) for name, unit in units.items()]
 
 
-def as_json(one: Estimation, other: Estimation) -> dict[str, list[dict[str, Any]]]:
-    """The inputs that differ, and all results, as plain data for JSON."""
+def as_json(one: Estimation, other: Estimation) -> dict[str, list[Any]]:
+    """The inputs that differ, all results, and notices on preliminary rows, as plain data for JSON."""
     tables = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
-    return {name: [asdict(difference) for difference in differences] for name, differences in tables.items()}
+    notices = [*dict.fromkeys(notice for e in (one, other) for notice in e.scenario.sources.preliminary)]
+    parts = {name: [asdict(difference) for difference in differences] for name, differences in tables.items()}
+    return parts | ({"notices": notices} if notices else {})
 
 
 def step_parts(one: Estimation, other: Estimation) -> list[Difference]:

@@ -106,6 +106,12 @@ class Exploration:
         slowest = self.best[0][self.objective] * (1 + self.error_fraction) if self.simple else 0.0
         return [row for row in self.simple if row[self.objective] <= slowest and row != self.simple[-1]]
 
+    @cached_property
+    def notices(self) -> list[str]:
+        """What to tell of the swept and given rows whose figures are not final."""
+        cases = (case for branch in self.search.branches for case in branch.family.cases)
+        return [*dict.fromkeys(notice for case in cases for notice in case.sources.preliminary)]
+
     @property
     def columns(self) -> list[str]:
         """The names of the columns of `best`."""
@@ -115,6 +121,7 @@ class Exploration:
         """The exploration as plain data."""
         names = ["candidates", "feasible", "removed", "elapsed_time", "best", "ties", "held", "lacks_headroom"]
         names += ["front"] if self.search.front else []
+        names += ["notices"] if self.notices else []
         return {name: getattr(self, name) for name in names}
 
 

@@ -31,6 +31,7 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[Part]:
     differences = inputs_that_differ(one, other)
     for letter, e in (("A", one), ("B", other)):
         yield f"{letter}  {e.scenario.title}", "bold"
+        yield from ((notice, "yellow") for notice in e.scenario.sources.preliminary)
     names = ", ".join(d.name for d in differences if d.kind == "experiment")
     if names:
         yield f"Not the same experiment: {names} differ, not only the way to run it.", "bold yellow"
@@ -53,6 +54,7 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[Part]:
 def changed(one: Estimation, other: Estimation) -> Iterator[Part]:
     """A dozen lines on what a change does: the results that most users ask for, and the parts of a step that move."""
     yield from heading(one)
+    yield from ((notice, "yellow") for notice in other.scenario.sources.preliminary)
     yield f"{', '.join(_inputs_in_words(one, other)) or 'the change is what it was'}\n", "bold"
     by_name = {d.name: d for d in results(one, other)}
     rows = [by_name[name] for name in ASKED if name in by_name]

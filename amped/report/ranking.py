@@ -33,6 +33,7 @@ SHOWN = {"training_time": "training", "step_time": "step", "model_flops_utilizat
 def ranking(exploration: Exploration) -> Iterator[Part]:
     """The best mappings, one per line; how many candidates each rule removed; and a better mapping that does not fit."""
     yield "\n".join((*_headline(exploration), ""))
+    yield from ((notice, "yellow") for notice in exploration.notices)
     if not exploration.best:
         yield "No candidate keeps every rule.", "bold red"
         return

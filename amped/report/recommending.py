@@ -36,6 +36,7 @@ def recommendation(
     for system in systems:
         if system.row is None:
             yield f"{system.system}: {_none(system)}", "bold red"
+    yield from ((notice, "yellow") for notice in dict.fromkeys(n for system in systems for n in system.notices))
     first = systems[0]
     if first.row is not None:
         yield "\n" + "\n".join(broken(command("estimate", *words, *_settings(first, words)), columns()))

@@ -17,6 +17,8 @@ def shown_row(row: Row) -> Iterator[Part]:
     yield (row.name, "bold"), (f"{aliases}\n{LISTED.get(row.table, row.table)}, {row.file}")
     if extends := row.columns.get("extends"):
         yield f"extends {extends}"
+    if row.preliminary:
+        yield row.preliminary, "yellow"
     yield ""
     yield grid(
         (f"  {column}", _value(column, value), (_doubt(row, column), "yellow"),

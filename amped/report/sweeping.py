@@ -67,6 +67,7 @@ def sweep(lines: Sequence[Line], objective: str, seconds: float, hint: str = "")
     yield result
     yield from ((f"{_values_in_words(line, names)}: {line.lacks}", "bold red") for line in lines if line.lacks)
     yield from _verdict([line for line in lines if not line.lacks], names)
+    yield from ((n, "yellow") for n in dict.fromkeys(n for e in estimations for n in e.scenario.sources.preliminary))
     yield from _notes(estimations)
     if hint:
         yield hint, "dim"

@@ -79,6 +79,12 @@ class Row:
         return tuple(self.columns.get("sources") or ())
 
     @property
+    def preliminary(self) -> str:
+        """What to tell of figures that are not final: whose they are and of which date; empty if they are final."""
+        date = self.columns.get("preliminary")
+        return f"warning: the figures of '{self.name}' are preliminary, as of {date}" if date else ""
+
+    @property
     def aliases(self) -> tuple[str, ...]:
         """Other names of the row."""
         return tuple(self.columns.get("aliases") or ())
@@ -140,13 +146,15 @@ def derived(base: Row, name: str, own_columns: Mapping[str, Any], file: str) -> 
 
 
 def _about_both(base: Row, own_columns: Mapping[str, Any], inherited: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns unverified, fitted, sources and fitted_on of a derived row, from its own columns and the inherited ones."""
+    """The columns unverified, fitted, sources, preliminary and fitted_on of a derived row, from its own and the inherited ones."""
     unverified, fitted = (
         [*(own_columns.get(about) or ()), *(c for c in base.columns.get(about) or () if c in inherited)]
         for about in ("unverified", "fitted")
     )
     sources = [*(own_columns.get("sources") or ()), *base.sources]
     columns: dict[str, Any] = {"unverified": unverified, "fitted": fitted, "sources": list(dict.fromkeys(sources))}
+    if date := own_columns.get("preliminary", base.columns.get("preliminary")):
+        columns["preliminary"] = date
     if fitted:
         columns["fitted_on"] = "; ".join(
             row["fitted_on"] for row in (own_columns, base.columns) if row.get("fitted_on")

@@ -69,6 +69,7 @@ def test_too_few_microbatches_are_not_blamed_on_the_layers() -> None:
     assert "does not divide" not in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_deepseek_s_own_training_takes_the_days_that_it_took_and_fits() -> None:
     """Their report says 2.664 million hours of 2,048 accelerators: 54.2 days (arXiv 2412.19437, table 1)."""
     e = amped.estimate(**AUTHORS, pipeline_parallel_degree=16, pipeline_schedule="dualpipe")

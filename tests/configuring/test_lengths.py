@@ -61,6 +61,7 @@ def test_attention_counts_the_pairs_of_each_document() -> None:
     assert e["model_flops_per_accelerator"] == pytest.approx(dense * e["sequence_fill"] + 6 * products, rel=1e-9)
 
 
+@pytest.mark.thorough
 def test_a_step_of_mean_documents_takes_the_mean_of_the_steps_of_all_sequences() -> None:
     bins, asked = bins_of(DRAWN, CONTEXT), filled(Documents(DRAWN), CONTEXT, PACKED).settings
     law = amped.estimate(**RUN, **asked | {"attention_work_deviation": 0})["step_time"]

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 import amped
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import estimated
@@ -48,6 +50,7 @@ def test_who_says_how_unequal_experts_are_gets_no_first_run_and_a_dense_network_
     assert "first_run" not in runs(software="MaxText", expert_capacity_factor=1)
 
 
+@pytest.mark.thorough
 def test_the_road_to_the_recipe_never_loses_and_ends_near_its_time() -> None:
     e = estimated(read_scenario("minimal", ASKED))
     steps = road(e)
