@@ -15,6 +15,7 @@ from itertools import chain
 from amped.base.errors import Problem, ResolveError, did_you_mean
 from amped.base.record import dataclass
 from amped.configuring.sources import Sources
+from amped.tables.table_files import PEAKS
 from amped.theory.language.catalogue import Catalogue, Formula, Quantity
 from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 
@@ -181,7 +182,22 @@ def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optiona
     """
     choices = chosen_values(catalogue, sources)
     selected = tuple((name, choices[name]) for name in catalogue.selectors)
-    return _planned(catalogue, tuple(targets), frozenset(sources.given), selected, tuple(optional))
+    try:
+        return _planned(catalogue, tuple(targets), frozenset(sources.given), selected, tuple(optional))
+    except ResolveError as error:
+        raise ResolveError([*error.problems, *_left_empty(sources)]) from error
+
+
+def _left_empty(sources: Sources) -> Iterator[Problem]:
+    """What the rows of a machine say of the peaks that they leave empty."""
+    row = sources.rows.get(ACCELERATOR)
+    if row is None:
+        return
+    empty = [name for name in PEAKS if name in row.columns and row.columns[name] is None and name not in sources.given]
+    if empty:
+        yield Problem(
+            f"row '{row.name}' of {row.table} leaves {', '.join(empty)} empty", advice=row.columns.get("notes") or ""
+        )
 
 
 @lru_cache(maxsize=MOST_PLANS)

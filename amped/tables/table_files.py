@@ -33,7 +33,7 @@ SIXTEEN_BITS = ("fp16_peak_flop_rate", "bf16_peak_flop_rate")
 FOLLOWERS = {"attention_heads": "key_value_heads"}
 # For some columns: the columns that follow from it. A derived row with another value of it does not inherit these.
 _MEASURED = ("measured_matmul_flop_rate", "measured_matmul_fraction", "measured_matmul_source")
-_PEAKS = (
+PEAKS = (
     "fp64_peak_flop_rate", "fp64_matrix_peak_flop_rate", "fp32_peak_flop_rate", "fp32_matrix_peak_flop_rate",
     "tf32_peak_flop_rate", "fp16_peak_flop_rate", "bf16_peak_flop_rate", "fp16_fp16_accumulate_peak_flop_rate",
     "fp8_peak_flop_rate", "fp8_fp16_accumulate_peak_flop_rate", "fp6_peak_flop_rate", "fp4_peak_flop_rate",
@@ -41,8 +41,8 @@ _PEAKS = (
 )  # fmt: skip
 COMPANIONS = {
     "accelerator_price": ("price_basis",),
-    "frequency": (*_PEAKS, "boost_frequency", *_MEASURED),
-    **dict.fromkeys(("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit"), (*_PEAKS, *_MEASURED)),
+    "frequency": (*PEAKS, "boost_frequency", *_MEASURED),
+    **dict.fromkeys(("number_of_cores", "functional_units_per_core", "mac_per_cycle_per_unit"), (*PEAKS, *_MEASURED)),
     **dict.fromkeys(("fp16_peak_flop_rate", "bf16_peak_flop_rate"), _MEASURED),
     "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
     "inter_node_efficiency": ("inter_node_efficiency_basis",),

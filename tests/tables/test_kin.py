@@ -33,7 +33,9 @@ CHOICES = {
     "MI100": "MI250X", "MI210": "MI250X", "MI250": "MI250X", "MI300A": "MI300X", "MI350X": "MI325X", "MI355X": "MI325X",
     "TPU v2": "TPU v5e", "TPU v3": "TPU v5e", "TPU v7 Ironwood": "TPU v6e Trillium", "Trainium 2": "Trainium 1",
     "Trainium 3": "Trainium 1", "Ascend 910B3": "Ascend 910B", "Ascend 910B4": "Ascend 910B", "MTT S4000": "RTX 3090",
-    "MTT S5000": "H20",
+    "MTT S5000": "H20", "VR200": "B300",
+    # For GB10 an expert would say RTX 5090, of the same matrix units; its power a FLOP is that of GB300.
+    "GB10": "GB300", "Arc Pro B60": "RTX A6000", "MI455X": "MI325X",
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ PRINTED = {
     "AMD INSTINCT MI250X": "MI250X", "AMD Instinct MI250X / MI250": "MI250X", "AMD Instinct MI300A": "MI300A",
     "AMD Instinct MI300X": "MI300X", "AMD Instinct MI300X OAM": "MI300X", "AMD Instinct MI325X": "MI325X",
     "AMD Instinct MI350X": "MI350X", "AMD Instinct MI355X": "MI355X",
-    "HL-225": "Gaudi 2", "HL-325L": "Gaudi 3", "TPU v5 lite": "TPU v5e", "TPU v6 lite": "TPU v6e Trillium",
+    "NVIDIA GB10": "GB10", "Intel Arc Pro B60": "Arc Pro B60", "AMD Instinct MI455X": "MI455X", "HL-225": "Gaudi 2", "HL-325L": "Gaudi 3", "TPU v5 lite": "TPU v5e", "TPU v6 lite": "TPU v6e Trillium",
 }  # fmt: skip
 
 # The accelerator of instances, and how many of them share its fastest network's node in the table.
@@ -37,12 +37,14 @@ INSTANCES = {
         "p4de.24xlarge": ("A100 SXM 80GB", 8), "p5.48xlarge": ("H100 SXM", 8), "p5e.48xlarge": ("H200 SXM", 8),
         "p5en.48xlarge": ("H200 SXM", 8), "p6-b200.48xlarge": ("B200 SXM", 8), "g6.48xlarge": ("L4", 8),
         "g6e.48xlarge": ("L40S", 8), "trn1.32xlarge": ("Trainium 1", 16), "trn1n.32xlarge": ("Trainium 1", 16),
-        "trn2.48xlarge": ("Trainium 2", 16),
+        "trn2.48xlarge": ("Trainium 2", 16), "p6-b300.48xlarge": ("B300", 8), "u-p6e-gb200x72": ("GB200", 72),
+        "u-p6e-gb200x36": ("GB200", 36), "u-p6e-gb300x72": ("GB300", 72), "u-p6e-gb300x36": ("GB300", 36),
     },
     "Google Cloud": {
         "a2-highgpu-8g": ("A100 SXM 40GB", 8), "a2-ultragpu-8g": ("A100 SXM 80GB", 8), "a3-highgpu-8g": ("H100 SXM", 8),
         "a3-megagpu-8g": ("H100 SXM", 8), "a3-ultragpu-8g": ("H200 SXM", 8), "a4-highgpu-8g": ("B200 SXM", 8),
         "a4x-highgpu-4g": ("GB200", 72), "a4x-maxgpu-4g-metal": ("GB300", 72), "g2-standard-96": ("L4", 8),
+        "g4-standard-384": ("RTX PRO 6000 Blackwell Server", 8),
         "v3-8": ("TPU v3", 4), "ct4p-hightpu-4t": ("TPU v4", 4), "ct5lp-hightpu-4t": ("TPU v5e", 8),
         "ct5lp-hightpu-8t": ("TPU v5e", 8), "ct5l-hightpu-8t": ("TPU v5e", 8), "ct5p-hightpu-4t": ("TPU v5p", 4),
         "ct6e-standard-4t": ("TPU v6e Trillium", 8), "ct6e-standard-8t": ("TPU v6e Trillium", 8),
