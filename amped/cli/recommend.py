@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
 from amped.configuring.not_modeled import ANYWAY
+from amped.tables.prices import MARKET
 from amped.tables.recipes import MANNER, TUNED
 from amped.theory.language.quantity import NETWORK, SYSTEM
 
@@ -92,7 +93,7 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
             f"{', '.join(sorted(searched))} is what recommend looks for", "leave it out, or ask `amped explore`"
         )
     words = [] if config == options.DEFAULT_CONFIG else [config]
-    rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
+    rows = {name: given[name] for name in ("model", "accelerator", "software", *MARKET) if name in given}
     words += [word for name, row in rows.items() for word in (f"--{name}", str(row))]
     anyway = ["--anyway"] if given.get(ANYWAY) else []
     rest = {name: value for name, value in given.items() if name not in (*rows, ANYWAY)}
