@@ -47,7 +47,7 @@ def recommend(
         --budget MONEY: What it may cost: "2 million USD".
         --system ROW: Systems to choose from; repeatable.
     """
-    from amped.drafting.recommendation import Limits, recommended
+    from amped.drafting.recommendation import Limits, costs_differ_by_list, recommended
     from amped.interop.models import with_model
 
     options.check_format(form)
@@ -63,6 +63,7 @@ def recommend(
     if form is not None:
         _show_launch(asked, machines, form, is_tuned)
     if as_json:
+        options.tell_notices(filter(None, [costs_differ_by_list(machines)]))
         options.show_json([machine.to_dict() for machine in machines])
         return
     from amped.report.recommending import recommendation

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, Estimation
+from amped.estimation.one_list import costs_not_compared
 from amped.estimation.parts import STEP_PARTS
 from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
@@ -62,10 +63,13 @@ def results(one: Estimation, other: Estimation) -> list[Difference]:
     return [Difference(name, "result", unit, one=one[name], other=other[name]) for name, unit in units.items()]
 
 
-def as_json(one: Estimation, other: Estimation) -> dict[str, list[dict[str, Any]]]:
-    """The inputs that differ, and all results, as plain data for JSON."""
+def as_json(one: Estimation, other: Estimation) -> dict[str, Any]:
+    """The inputs that differ, all results, and why costs are not compared if they are not, as plain data for JSON."""
     tables = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
-    return {name: [asdict(difference) for difference in differences] for name, differences in tables.items()}
+    reason = costs_not_compared((one, other))
+    return {name: [asdict(difference) for difference in differences] for name, differences in tables.items()} | (
+        {"costs_not_compared": reason} if reason else {}
+    )
 
 
 def step_parts(one: Estimation, other: Estimation) -> list[Difference]:

@@ -55,6 +55,20 @@ class Price:
     source: str = ""
     unverified: tuple[str, ...] = ()
 
+    @property
+    def of_list(self) -> tuple[str, str]:
+        """The list that the price is of: prices of one list may be compared."""
+        return self.provider, self.term
+
+    @property
+    def in_words(self) -> str:
+        """Provider, term, region and date."""
+        if self.provider in (GIVEN, OWN_ROW):
+            return self.provider
+        read = f"{self.date}{' (unverified)' if 'date' in self.unverified else ''}" if self.date else "date unknown"
+        region = "" if self.region in (EVERYWHERE, "unknown") else f" {self.region}"
+        return f"{self.provider} {self.term.replace('_', ' ')}{region}, {read}"
+
     def is_old(self, now: dt.date) -> bool:
         """Whether the price is older than `OLD_AFTER` days, or nobody knows how old it is; one without a list is never."""
         if self.provider in (GIVEN, OWN_ROW):
@@ -163,6 +177,35 @@ def of_provider(market: Iterable[Price], provider: str) -> list[Price]:
     return [price for price in market if plain(price.provider) == plain(provider)]
 
 
+def not_compared(priced: Iterable[tuple[str, Price]], market: Sequence[Price]) -> str:
+    """Why the costs of some accelerators are not compared: their prices are of several lists. Empty if they are of one.
+
+    Args:
+        priced: the names of the accelerators, with their prices.
+        market: all prices, for the providers that have all of these accelerators.
+    """
+    lists: dict[tuple[str, str], dict[str, None]] = {}
+    for name, price in priced:
+        lists.setdefault(price.of_list, {})[name] = None
+    if len(lists) < 2:
+        return ""
+    names = {name for of_list in lists.values() for name in of_list}
+    each = [f"{' '.join(of_list).replace('_', ' ').strip()} ({', '.join(names)})" for of_list, names in lists.items()]
+    rows = [{price.row for price in of_provider(market, p) if price.term == TERMS[0]} for p in _providers(market)]
+    whole = [p for p, of_provider_rows in zip(_providers(market), rows, strict=True) if names <= of_provider_rows]
+    advice = (
+        f"one list has all of them: --cloud {' or '.join(whole)}"
+        if whole
+        else "no list has all of them; --price gives one price"
+    )
+    return f"costs are not compared: their prices are of several lists, {', '.join(each)}; {advice}"
+
+
+def _providers(market: Iterable[Price]) -> list[str]:
+    """All providers, in alphabetical order."""
+    return sorted({price.provider for price in market})
+
+
 def price_in_row(market: Iterable[Price], row: str, median: float, basis: str, is_shipped: bool) -> Price:
     """The price of a list that an accelerator's row has; one of the row's own, if no list has it.
 
@@ -184,7 +227,7 @@ def _refuse_unknown(market: Sequence[Price], provider: str, region: str | None, 
     Raises:
         ConfigError: for each of these.
     """
-    providers, offered = sorted({price.provider for price in market}), of_provider(market, provider)
+    providers, offered = _providers(market), of_provider(market, provider)
     if not offered:
         advice = (
             f"{did_you_mean(provider, providers)} there are {', '.join(providers)}; else give the price: --price 2.5"

@@ -1,5 +1,6 @@
 """Prices as a market: the shipped list, a provider's price for an accelerator, and lists of the user."""
 
+import json
 from datetime import date
 from pathlib import Path
 
@@ -70,15 +71,11 @@ def test_the_newest_price_counts() -> None:
 
 
 def test_a_config_says_it_too() -> None:
-    config = {
-        "cloud": "oci",
-        "term": "on_demand",
-        "accelerator_architecture_parameters": {"lookup_config": {"lookup_table_row": "H100 SXM"}},
-    }
-    assert dollars(amped.estimate(config, **RUN)) == pytest.approx(10)
-    assert dollars(amped.estimate(config, **RUN, cloud="nebius")) == pytest.approx(2.95)
-    given = amped.estimate(config, **RUN, accelerator_price=4)
-    assert dollars(given) == pytest.approx(4)
+    config = json.loads(shipped_text("configs", "default.json")) | {"cloud": "oci", "term": "on_demand"}
+    assert dollars(amped.estimate(config)) == pytest.approx(4)
+    assert dollars(amped.estimate(config, cloud="lambda")) == pytest.approx(2.79)
+    given = amped.estimate(config, accelerator_price=3)
+    assert dollars(given) == pytest.approx(3)
     assert "a price is given: cloud of the config changes nothing" in given.notices
 
 
