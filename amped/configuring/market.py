@@ -82,7 +82,7 @@ def _take_of_provider(sources: Sources, tables: Tables, named: Mapping[str, str]
 def _without_list(provider: str, price: float) -> Price:
     """A price for a second that is of no list."""
     dollars = price * HOUR
-    return Price(provider, low=dollars, median=dollars, high=dollars, source="given")
+    return Price(provider, low=dollars, median=dollars, high=dollars)
 
 
 def _has_shipped(row: Row) -> bool:

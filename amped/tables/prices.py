@@ -69,6 +69,12 @@ class Price:
         region = "" if self.region in (EVERYWHERE, "unknown") else f" {self.region}"
         return f"{self.provider} {self.term.replace('_', ' ')}{region}, {read}"
 
+    def to_dict(self, now: dt.date) -> dict[str, str | float | bool]:
+        """The price as plain data, in USD for an hour of one accelerator; `now` is the date of the run."""
+        names = ("provider", "region", "term", "date", "source", "low", "median", "high")
+        cells = {f"price_{name}": getattr(self, name) for name in names}
+        return {**cells, "price_unverified": ", ".join(self.unverified), "price_is_old": self.is_old(now)}
+
     def is_old(self, now: dt.date) -> bool:
         """Whether the price is older than `OLD_AFTER` days, or nobody knows how old it is; one without a list is never."""
         if self.provider in (GIVEN, OWN_ROW):

@@ -8,6 +8,7 @@ import pytest
 
 import amped
 from amped.base.errors import AmpedError, TableError
+from amped.base.files import shipped_text
 from amped.estimation.estimation import Estimation
 from amped.tables.prices import COLUMNS, TERMS, Price, price_of, prices, read_prices
 from amped.tables.table_files import ACCELERATORS, SYSTEMS, shipped
