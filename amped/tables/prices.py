@@ -19,8 +19,9 @@ from pathlib import Path
 
 from amped.base.errors import ConfigError, Problem, TableError, did_you_mean, plain, quoted
 from amped.base.files import is_file, read_text, shipped_text
+from amped.tables.table_files import PRICES
 
-FILE, FOLDER = "prices.csv", "lookup_tables"
+FILE, FOLDER = PRICES, "lookup_tables"
 CLOUD, REGION, TERM = "cloud", "region", "term"
 # What asks for a list of prices, in a config and as options.
 MARKET = (CLOUD, REGION, TERM)
