@@ -159,7 +159,10 @@ def _number(pattern: str, text: str) -> float:
 
 def run(words: list[str], folder: Path) -> str:
     """What amped prints for these words, in a process of its own."""
-    command, seen = [sys.executable, "-m", "amped", *words], {**os.environ, "COLUMNS": "100"}
+    command, seen = (
+        [sys.executable, "-m", "amped", *words],
+        {**os.environ, "COLUMNS": "100", "SOURCE_DATE_EPOCH": "1782864000"},
+    )
     done = subprocess.run(command, cwd=folder, env=seen, capture_output=True, text=True, check=True)
     return done.stdout
 

@@ -29,7 +29,7 @@ def printed_by(line: str, folder: Path) -> str:
     """All that a line of a shell prints in a folder; `amped` is the one of this clone."""
     words = shlex.split(EXITS.sub("", line))
     command = [sys.executable, "-m", "amped", *words[1:]] if words[0] == "amped" else ["bash", "-c", line]
-    seen = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100"}
+    seen = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "100", "SOURCE_DATE_EPOCH": "1782864000"}
     done = subprocess.run(
         command, cwd=folder, env=seen, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
     )

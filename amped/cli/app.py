@@ -75,6 +75,7 @@ VERB_GROUPS = {
         "list": "Models, systems, accelerators, software, ...",
         "show": "A row with its units, sources and doubts.",
         "parameters": "Every name that a config may have.",
+        "prices": "Prices by provider; read a public catalog.",
         "schema": "The JSON Schema of a config, for an editor.",
     },
 }

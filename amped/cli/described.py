@@ -34,6 +34,9 @@ Config:
     --manner WORD: How software runs: plain, recipe or tuned.
     --lengths FILE|TEXT: Lengths of documents, to fill sequences.
     --packing WORD: packed, padded, longest, dynamic.
+    --cloud NAME: Whose prices: aws, gcp, nebius, oci, …
+    --region NAME: Region of that provider; else all of them.
+    --term WORD: on_demand, spot, capacity_block, 1y, 3y.
     --lookup-tables DIR: Your own lookup tables; repeatable.
     --formulas FILE: Your own formulas: a Python file, run.
     --anyway: Accept parts without a known bound.
@@ -93,7 +96,7 @@ def _option(names: list[str], words: list[str], help_text: str, group: str) -> A
 EVERYWHERE = described(SHARED)
 # The names of rows, the manner in which software runs, and documents of sequences. Below: the parameters that many people type, by short names of their
 # own (`amped/schema/common_aliases.json`).
-ROWS = ("model", "accelerator", "system", "software", "manner", "lengths", "packing")
+ROWS = ("model", "accelerator", "system", "software", "manner", "lengths", "packing", "cloud", "region", "term")
 SHORT = {name: option for name, option in EVERYWHERE.items() if option.rich_help_panel in (MAPPING, TRAINING)}
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
 from amped.configuring.not_modeled import ANYWAY
+from amped.tables.prices import MARKET
 from amped.tables.recipes import MANNER, TUNED
 from amped.theory.language.quantity import NETWORK, SYSTEM
 
@@ -46,7 +47,7 @@ def recommend(
         --budget MONEY: What it may cost: "2 million USD".
         --system ROW: Systems to choose from; repeatable.
     """
-    from amped.drafting.recommendation import Limits, recommended
+    from amped.drafting.recommendation import Limits, costs_differ_by_list, recommended
     from amped.interop.models import with_model
 
     options.check_format(form)
@@ -62,6 +63,7 @@ def recommend(
     if form is not None:
         _show_launch(asked, machines, form, is_tuned)
     if as_json:
+        options.tell_notices(filter(None, [costs_differ_by_list(machines)]))
         options.show_json([machine.to_dict() for machine in machines])
         return
     from amped.report.recommending import recommendation
@@ -92,7 +94,7 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
             f"{', '.join(sorted(searched))} is what recommend looks for", "leave it out, or ask `amped explore`"
         )
     words = [] if config == options.DEFAULT_CONFIG else [config]
-    rows = {name: given[name] for name in ("model", "accelerator", "software") if name in given}
+    rows = {name: given[name] for name in ("model", "accelerator", "software", *MARKET) if name in given}
     words += [word for name, row in rows.items() for word in (f"--{name}", str(row))]
     anyway = ["--anyway"] if given.get(ANYWAY) else []
     rest = {name: value for name, value in given.items() if name not in (*rows, ANYWAY)}

@@ -115,8 +115,24 @@ def chosen(asking: options.Asking, sweeps: Sweeps) -> Swept:
     return Swept(best, "training_time", time.perf_counter() - started)
 
 
+def refuse_other_lists(asking: options.Asking, sweeps: Sweeps) -> None:
+    """Refuses a ranking by cost of machines whose prices are of several lists.
+
+    Raises:
+        ConfigError: if they are.
+    """
+    from amped.drafting.each_value import combinations
+    from amped.estimation.one_list import prices_not_compared
+
+    machines = {name: values for name, values in sweeps.items() if name in ("system", "accelerator")}
+    if reason := prices_not_compared(_with(asking, values).searched({})[0] for values in combinations(machines)):
+        problem, _, advice = reason.partition("; ")
+        raise ConfigError(problem, advice)
+
+
 def tell(done: Swept, form: str, hint: str = "", path: Path | None = None) -> None:
     """Prints a sweep in a form (table, csv or json), or writes the sweep to `path`."""
+    from amped.estimation.one_list import costs_not_compared
     from amped.report.sweeping import as_csv, sweep
 
     def content(form: str) -> str:
@@ -125,6 +141,8 @@ def tell(done: Swept, form: str, hint: str = "", path: Path | None = None) -> No
             return as_csv(done.lines)
         rows = [line.to_dict() for line in done.lines]
         counts = {name: sum(row[name] for row in rows) for name in ("candidates", "feasible")}
-        return options.as_json(counts | {"elapsed_time": done.seconds, "best": rows}, allow_nan=False) + "\n"
+        reason = costs_not_compared(line.estimation for line in done.lines if line.estimation)
+        more = {"elapsed_time": done.seconds, "best": rows} | ({"costs_not_compared": reason} if reason else {})
+        return options.as_json(counts | more, allow_nan=False) + "\n"
 
     options.put(form, lambda: sweep(done.lines, done.objective, done.seconds, hint), content, path)

@@ -6,6 +6,7 @@ from amped.base.errors import ConfigError
 from amped.cli import options
 from amped.configuring.lengths import LENGTHS
 from amped.configuring.not_modeled import ANYWAY
+from amped.tables.prices import MARKET
 
 
 @options.bundled(("named_config", "config", "formulas"))
@@ -57,7 +58,7 @@ def tune(
 def _words(given: dict[str, object], lookup_tables: options.Folders) -> list[str]:
     """The words of a command line that repeat the question."""
     rows = [word for name in options.ROWS if name in given for word in (f"--{name}", str(given[name]))]
-    lengths = [f"--{LENGTHS}", str(given[LENGTHS])] if LENGTHS in given else []
-    rest = {name: value for name, value in given.items() if name not in (*options.ROWS, LENGTHS, ANYWAY)}
+    named = [word for name in (LENGTHS, *MARKET) if name in given for word in (f"--{name}", str(given[name]))]
+    rest = {name: value for name, value in given.items() if name not in (*options.ROWS, LENGTHS, *MARKET, ANYWAY)}
     sets = [word for name, value in rest.items() for word in ("--set", f"{name}={value}")]
-    return [*rows, *lengths, *sets, *options.table_words(lookup_tables), *(["--anyway"] if given.get(ANYWAY) else [])]
+    return [*rows, *named, *sets, *options.table_words(lookup_tables), *(["--anyway"] if given.get(ANYWAY) else [])]

@@ -19,6 +19,7 @@ from amped.configuring.lengths import LENGTHS, PACKING
 from amped.configuring.not_modeled import KEY, NotModeled
 from amped.configuring.not_modeled import entries as not_modeled_entries
 from amped.configuring.values import read_value
+from amped.tables.prices import MARKET
 from amped.tables.table_files import ACCELERATORS, KERNELS, MODELS, SYSTEMS
 from amped.tables.tables import user_tables
 from amped.theory.language.catalogue import Catalogue
@@ -63,6 +64,7 @@ class Config:
         notices: what the user should be told once.
         not_modeled: what amped does not model of it, as an importer wrote it.
         documents: the texts under "lengths" and "packing", if they are there.
+        market: the texts under "cloud", "region" and "term", if they are there.
         problems: the problems with names; the caller adds those with values.
     """
 
@@ -76,6 +78,7 @@ class Config:
     problems: tuple[Problem, ...] = ()
     not_modeled: tuple[NotModeled, ...] = ()
     documents: Mapping[str, str] = field(default_factory=dict)
+    market: Mapping[str, str] = field(default_factory=dict)
 
 
 # The keys by which a config.json of Hugging Face is known.
@@ -182,6 +185,7 @@ def _parsed(raw: Any, label: str, catalogue: Catalogue) -> Config:
         equals=tuple(e for e in written if e.written_name in aliases().equal_to and e.kind == "value" and _sound(e)),
         notices=tuple(_notices(written)), problems=tuple(problems), not_modeled=not_modeled_entries(raw.get(KEY, ())),
         documents={name: raw[name] for name in (LENGTHS, PACKING) if name in raw},
+        market={name: raw[name] for name in MARKET if name in raw},
     )  # fmt: skip
 
 

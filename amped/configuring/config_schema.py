@@ -13,6 +13,7 @@ from amped.base.errors import Problem, did_you_mean, quoted
 from amped.configuring.lengths import LENGTHS, PACKING, WAYS
 from amped.configuring.not_modeled import KEY, SHARES, SIZES, TOUCHED
 from amped.configuring.values import TEXTS
+from amped.tables.prices import CLOUD, REGION, TERM, TERMS
 from amped.tables.table_files import KERNELS
 from amped.theory.language.catalogue import Catalogue, Quantity
 from amped.theory.language.quantity import CATEGORIES
@@ -39,6 +40,12 @@ _DOCUMENTS = {
     LENGTHS: _TEXT | {"description": "Lengths of documents: a file with a length on each line, or a text as \"mean 500, p95 1500\"."},
     PACKING: _TEXT | {"description": f"How documents fill sequences: {', '.join(WAYS)}."},
 }  # fmt: skip
+# `amped.tables.prices` reads them.
+_MARKET = {
+    CLOUD: _TEXT | {"description": "Who rents the accelerators: a provider in the list of prices."},
+    REGION: _TEXT | {"description": "The provider's region; without it, all regions."},
+    TERM: _TEXT | {"description": f"How they are rented: {', '.join(TERMS)}."},
+}
 # `amped.configuring.not_modeled` checks the entries, and says what is wrong with one.
 _NOT_MODELED = {
     "type": "array", "minItems": 0, "items": {"type": "object"},
@@ -52,7 +59,14 @@ def structure() -> dict[str, Any]:
     lookup = _object({"lookup_table_name": _TEXT, "lookup_table_row": rows})
     parameters = {"type": "object", "additionalProperties": _object(_PARAMETER_KEYS)}
     category = _object({"description": _TEXT, "lookup_config": lookup, "parameters": parameters})
-    top = {"$schema": _TEXT, "description": _TEXT, "performance_model": _TEXT, KEY: _NOT_MODELED, **_DOCUMENTS}
+    top = {
+        "$schema": _TEXT,
+        "description": _TEXT,
+        "performance_model": _TEXT,
+        KEY: _NOT_MODELED,
+        **_DOCUMENTS,
+        **_MARKET,
+    }
     return _object(top | dict.fromkeys(CATEGORIES, category))
 
 

@@ -18,6 +18,7 @@ from amped.configuring.following import as_amped_calculates, followers_of_a_row,
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.lengths import LENGTHS, PACKED, PACKING, WAYS, read_documents
+from amped.configuring.market import priced
 from amped.configuring.node_links import NAME as LINK
 from amped.configuring.node_links import link_settings
 from amped.configuring.not_modeled import ANYWAY, KEY, unbounded
@@ -27,6 +28,7 @@ from amped.configuring.uneven_sequences import sequences_of
 from amped.configuring.unknown_columns import unknown_columns
 from amped.configuring.values import read_value, read_values
 from amped.tables.kin import TIED, Kin, in_doubt, names_of_kernels, nearest, of_kin, own_kernels
+from amped.tables.prices import MARKET
 from amped.tables.recipes import (
     MANNER,
     MANNERS,
@@ -89,6 +91,7 @@ def build_sources(
     anyway, manner = values.pop(ANYWAY, False), values.pop(MANNER, None)
     place = f"--{LENGTHS}" if LENGTHS in values else LENGTHS
     documents = {**config.documents, **{name: values.pop(name) for name in (LENGTHS, PACKING) if name in values}}
+    market = {name: values.pop(name) for name in MARKET if name in values}
     is_folded = values.pop(FOLDED, False)
     options = {name: aliases().option(name) for name in values}
     rows = {ROW_NAMES[row]: values.pop(name) for name, row in options.items() if row in ROW_NAMES}
@@ -101,6 +104,7 @@ def build_sources(
     builder.fill_from_rows()
     builder.fill_sequences(documents.get(LENGTHS), documents.get(PACKING), place)
     builder.calculate_as_amped_did()
+    builder.take_price(market)
     builder.scale_to_the_node()
     builder.read_kernel_table()
     builder.problems += () if anyway else unbounded(builder.sources.not_modeled)
@@ -432,6 +436,11 @@ class _Builder:
                 self.notices.append(found.text)
                 for name in found.settings.keys() - (self.sources.named() - {"context"}):
                     self.sources.add(name, Given(found.settings[name], found.settings[name], f"{place} {lengths}"))
+
+    def take_price(self, asked: Mapping[str, object]) -> None:
+        """Takes the price of the provider that the overrides (`asked`) or the config name, and tells which list it is of."""
+        with collected(self.problems):
+            priced(self.sources, self.tables, self.config.market, asked)
 
     def _circumstances(self) -> Circumstances:
         """What the conditions of recipes ask, from what is given and from the rows of network, accelerator and system."""

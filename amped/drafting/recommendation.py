@@ -13,6 +13,7 @@ from amped.drafting.chooser import NOT_TRIED, SPACE, completed
 from amped.drafting.fastest import fastest
 from amped.drafting.switches import tuned
 from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.one_list import prices_not_compared
 from amped.exploration.search_space import space_of, wholes
 from amped.theory.language.quantity import SYSTEM
 
@@ -55,6 +56,7 @@ class Recommendation:
         row: the results of the fastest mapping of the first size that suffices; None if no size does.
         settings: the settings of the estimate that has these results.
         held: the parameters that were not searched, in words.
+        scenario: the question, with the list that its prices are of.
         notices: what to tell of its rows whose figures are not final.
     """
 
@@ -63,6 +65,7 @@ class Recommendation:
     row: dict[str, Any] | None
     settings: dict[str, Any]
     held: str
+    scenario: Scenario
     notices: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -85,7 +88,7 @@ class _Size:
 
 
 def recommended(scenarios: list[Scenario], limits: Limits, is_tuned: bool = False) -> list[Recommendation]:
-    """The recommendation for each system, the cheapest first; if a price is unknown, the fewest accelerators first.
+    """The recommendation for each system, the cheapest first; the fewest accelerators first if a price is unknown or of another list.
 
     Args:
         scenarios: one for each system.
@@ -98,9 +101,19 @@ def recommended(scenarios: list[Scenario], limits: Limits, is_tuned: bool = Fals
     if not limits.given:
         raise ConfigError("neither a deadline nor a budget is given", 'for example --deadline "30 days"')
     recommendations = [_of_system(scenario, limits, tuned if is_tuned else completed) for scenario in scenarios]
-    priced = all("cost" in r.row for r in recommendations if r.row)
-    by = "cost" if priced else "number_of_accelerators"
+    by = "cost" if are_ranked_by_cost(recommendations) else "number_of_accelerators"
     return sorted(recommendations, key=lambda r: (r.row is None, r.row[by] if r.row else 0.0))
+
+
+def are_ranked_by_cost(recommendations: Sequence[Recommendation]) -> bool:
+    """Whether all systems that suffice have a cost, by prices of one list."""
+    enough = [r for r in recommendations if r.row]
+    return all(r.scenario.sources.price for r in enough) and not costs_differ_by_list(enough)
+
+
+def costs_differ_by_list(recommendations: Iterable[Recommendation]) -> str:
+    """Why the costs of the systems are not compared; empty if their prices are of one list."""
+    return prices_not_compared(r.scenario for r in recommendations if r.row)
 
 
 def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommendation:
@@ -121,10 +134,13 @@ def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommenda
                 return Recommendation(
                     system=_system_name(scenario), sizes=tuple(sorted(other for other in tried if other <= size)),
                     row=fitting.estimate.to_dict(), settings=fitting.settings,
+                    scenario=fitting.estimate.scenario,
                     held=NOT_TRIED if _is_open(scenario) else space_of(SPACE).held,
                     notices=tuple(fitting.estimate.scenario.sources.preliminary),
                 )  # fmt: skip
-    return Recommendation(_system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="")
+    return Recommendation(
+        _system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="", scenario=scenario
+    )
 
 
 def _worth_trying(sizes: Sequence[int], tried: Iterable[_Size], deadline: float | None) -> list[int]:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from amped.estimation.estimation import OPTIONAL_RESULTS, RESULTS, Estimation
+from amped.estimation.one_list import costs_not_compared
 from amped.estimation.parts import STEP_PARTS
 from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 
@@ -62,12 +63,13 @@ def results(one: Estimation, other: Estimation) -> list[Difference]:
     return [Difference(name, "result", unit, one=one[name], other=other[name]) for name, unit in units.items()]
 
 
-def as_json(one: Estimation, other: Estimation) -> dict[str, list[Any]]:
-    """The inputs that differ, all results, and notices on preliminary rows, as plain data for JSON."""
+def as_json(one: Estimation, other: Estimation) -> dict[str, Any]:
+    """The inputs that differ, all results, notices on preliminary rows, and why costs are not compared, as plain data for JSON."""
     tables = {"inputs": inputs_that_differ(one, other), "results": results(one, other)}
     notices = [*dict.fromkeys(notice for e in (one, other) for notice in e.scenario.sources.preliminary)]
-    parts = {name: [asdict(difference) for difference in differences] for name, differences in tables.items()}
-    return parts | ({"notices": notices} if notices else {})
+    reason = costs_not_compared((one, other))
+    parts: dict[str, Any] = {name: [asdict(each) for each in differences] for name, differences in tables.items()}
+    return parts | ({"notices": notices} if notices else {}) | ({"costs_not_compared": reason} if reason else {})
 
 
 def step_parts(one: Estimation, other: Estimation) -> list[Difference]:

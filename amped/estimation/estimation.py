@@ -36,6 +36,7 @@ from amped.estimation.rules import broken_rules
 from amped.estimation.uncertainty import MEMORY_LAW, TIME_LAW, ErrorBand, ErrorLaw, error_band
 from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, best_utilization, ground_of, mapping_of, mixer_of
 from amped.pipeline_layouts.laying_out import laid_out
+from amped.tables.prices import today
 from amped.tables.table_files import KERNELS
 from amped.theory.language.catalogue import Formula
 from amped.theory.language.quantity import MAPPING
@@ -258,6 +259,7 @@ class Estimation:
             values[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
         return {
             **values, **{name: self._plain(name) for name in MAPPING_ECHO}, **self.choices, **self._uncertainty(), **self._in_words(),
+            **(self.scenario.sources.price.to_dict(today()) if self.scenario.sources.price else {}),
             "grade": self.grade, "not_modeled": [bound.to_dict() for bound in self.not_modeled],
             "missing_kernels": "; ".join(missing_kernels(self.results)),
         }  # fmt: skip

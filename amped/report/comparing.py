@@ -8,6 +8,7 @@ from rich.table import Table
 
 from amped.estimation.comparison import Difference, inputs_that_differ, results, step_parts
 from amped.estimation.estimation import FORMAT, PRECISION, Estimation
+from amped.estimation.one_list import costs_not_compared
 from amped.report import human
 from amped.report.screen import heading
 from amped.report.tables import Part, drawn, table
@@ -47,7 +48,9 @@ def comparison(one: Estimation, other: Estimation) -> Iterator[Part]:
     yield ""
     parts = {d.name for d in steps}
     other_results = [d for d in results(one, other) if d.name not in parts and (d.one or d.other)]
-    yield _table(("result", "A", "B", "B / A"), ((d.name, *_both_values(d), _ratio(d)) for d in other_results))
+    reason = costs_not_compared((one, other))
+    yield _table(("result", "A", "B", "B / A"), ((d.name, *_both_values(d), _ratio(d, reason)) for d in other_results))
+    yield from [(reason, "yellow")] if reason else []
 
 
 @drawn
@@ -59,9 +62,12 @@ def changed(one: Estimation, other: Estimation) -> Iterator[Part]:
     by_name = {d.name: d for d in results(one, other)}
     rows = [by_name[name] for name in ASKED if name in by_name]
     rows += [d for d in step_parts(one, other) if d.change][: MOST_ROWS - len(rows)]
+    reason = costs_not_compared((one, other))
     yield _table(
-        ("result", "now", "then", "then / now"), ((human.label(d.name), *_both_values(d), _ratio(d)) for d in rows)
+        ("result", "now", "then", "then / now"),
+        ((human.label(d.name), *_both_values(d), _ratio(d, reason)) for d in rows),
     )
+    yield from [(reason, "yellow")] if reason else []
 
 
 def _inputs_in_words(one: Estimation, other: Estimation) -> Iterator[str]:
@@ -92,8 +98,10 @@ def _both_values(difference: Difference) -> list[str]:
     return ["-" if value is None else human.result(difference.name, value, difference.unit) for value in values]
 
 
-def _ratio(difference: Difference) -> str:
-    """The ratio of both values as text; empty for a switch, and where there is no ratio."""
+def _ratio(difference: Difference, no_costs: str = "") -> str:
+    """The ratio of both values as text; empty for a switch, where there is no ratio, and for costs that are not compared."""
+    if difference.name == "cost" and no_costs:
+        return ""
     return "" if difference.ratio is None or difference.unit == "boolean" else f"{difference.ratio:.3g}"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from amped.base.commands import broken, command
 from amped.base.numbers import settable
-from amped.drafting.recommendation import Limits, Recommendation
+from amped.drafting.recommendation import Limits, Recommendation, are_ranked_by_cost, costs_differ_by_list
 from amped.exploration.results import Row
 from amped.report import human
 from amped.report.axes_values import unit_of
@@ -28,8 +28,7 @@ def recommendation(
     """
     wishes = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
     wishes += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
-    has_prices = all("cost" in system.row for system in systems if system.row)
-    order = " of each system, the cheapest first" if len(systems) > 1 and has_prices else ""
+    order = " of each system, the cheapest first" if len(systems) > 1 and are_ranked_by_cost(systems) else ""
     yield f"{title}: the fewest accelerators that train it {' and '.join(wishes)}{order}\n", "bold"
     if any(system.row for system in systems):
         yield table(HEADS, [_line(system.system, system.row) for system in systems if system.row], ("mapping",))
@@ -37,6 +36,8 @@ def recommendation(
         if system.row is None:
             yield f"{system.system}: {_none(system)}", "bold red"
     yield from ((notice, "yellow") for notice in dict.fromkeys(n for system in systems for n in system.notices))
+    if reason := costs_differ_by_list(systems):
+        yield reason, "yellow"
     first = systems[0]
     if first.row is not None:
         yield "\n" + "\n".join(broken(command("estimate", *words, *_settings(first, words)), columns()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from textwrap import shorten
 from typing import Any
 
 from amped.base.commands import set_option
@@ -17,6 +18,7 @@ from amped.estimation.stages import stage_lines
 from amped.report import human
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.report.width import columns, wrapped
+from amped.tables.prices import today
 from amped.tables.table_files import KERNELS
 from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.theory.nouns.parallelisms import PARALLELISMS
@@ -206,6 +208,34 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     ]
     tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
     yield as_given(e, "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(results)}", "")
+    if "cost" not in e.given_results:
+        yield price_in_words(e)
+
+
+def price_in_words(e: Estimation) -> tuple[str, str, str]:
+    """The price of an accelerator with its list, date and source; or that there is none, and what to give."""
+    price = e.scenario.sources.price
+    if "cost" not in e or price is None:
+        return "PRICE", 'no price is known, so no cost: --price "2.5 USD/h" or --cloud NAME', "yellow"
+    old = price.is_old(today())
+    number = f"{price.median:.4g} USD/h, {price.provider}"
+    if not price.term:
+        return (
+            "PRICE",
+            shorten(f"{number}, {price.source}" if price.source else number, columns() - WORD, placeholder=" …"),
+            "",
+        )
+    doubt = " (old)" if old else " (unsure)" if "date" in price.unverified else ""
+    head, tail = (
+        f"{number} {price.term.replace('_', ' ')}, ",
+        f" {price.date}{doubt}" if price.date else ", date unknown",
+    )
+    source = price.source.partition(" (")[0].partition(": ")[0].replace(f" {price.provider}", "")
+    return (
+        "PRICE",
+        head + shorten(source, columns() - WORD - len(head + tail), placeholder="…") + tail,
+        "yellow" if old else "",
+    )
 
 
 # More switches than this are the first of them, and how many others.

@@ -12,7 +12,7 @@ from amped.estimation.estimation import Estimation
 from amped.estimation.parts import MEMORY_PARTS, STEP_PARTS
 from amped.estimation.remedies import smallest_change
 from amped.report import human
-from amped.report.screen import batch_in_words, not_modeled_first, optional, plus_minus
+from amped.report.screen import batch_in_words, not_modeled_first, optional, plus_minus, price_in_words
 from amped.report.tables import Part, drawn, grid
 from amped.report.verdicts import CLOSE, COLORS, kind_of, memory_margin
 from amped.tables.table_files import KERNELS
@@ -80,6 +80,7 @@ def _headline(e: Estimation) -> Table:
         ("parameters", human.count(e["number_of_parameters"]) + active),
         ("energy", _optional(e, "energy")),
         ("cost", _optional(e, "cost", band)),
+        ("price", price_in_words(e)[1]),
         ("electricity", _optional(e, "electricity_cost")),
         ("CO2", _optional(e, "carbon_emissions")),
     ]  # fmt: skip

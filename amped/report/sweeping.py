@@ -9,6 +9,7 @@ from amped.base.aliases import aliases
 from amped.configuring.sources import LookedUp
 from amped.drafting.each_value import Line
 from amped.estimation.estimation import Estimation
+from amped.estimation.one_list import costs_not_compared
 from amped.report import human
 from amped.report.axes_values import axis_label, scale
 from amped.report.ranking import OTHER_BATCHES
@@ -146,6 +147,9 @@ def _verdict(lines: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
         )
         if len(ranked) < 2:
             continue
+        if name == "cost" and (reason := costs_not_compared(e for _, _, e in ranked)):
+            yield reason, "yellow"
+            continue
         (least, first, best), (next_least, second, next_best) = ranked[:2]
         error = max((e.error_band.error_fraction for e in (best, next_best) if e.error_band), default=0.0)
         share = next_least / least - 1
@@ -157,14 +161,15 @@ def _verdict(lines: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
 
 def _notes(estimations: Sequence[Estimation]) -> Iterator[Part]:
     """The price of each accelerator and its source, or that no price is known; a note if the batches differ."""
-    rows = {row.name: (row, e) for e in estimations if (row := e.scenario.sources.rows.get(ACCELERATOR))}
-    for name, (row, e) in rows.items():
+    rows = {row.name: e for e in estimations if (row := e.scenario.sources.rows.get(ACCELERATOR))}
+    for name, e in rows.items():
         if PRICE not in e:
             yield f"{name}: no price known; give it: --set {PRICE}=2.5 (USD an hour)", "yellow"
             continue
-        origin = e.scenario.sources.origins.get(PRICE)
-        basis = str(row.columns.get(COMPANIONS[PRICE][0], "")) if isinstance(origin, LookedUp) else "given"
-        yield f"price of {name}: {human.value(e[PRICE], 'dollar/s')}, {basis.partition(';')[0]}", "dim"
+        origin, price = e.scenario.sources.origins.get(PRICE), e.scenario.sources.price
+        basis = origin.row.columns.get(COMPANIONS[PRICE][0]) if isinstance(origin, LookedUp) else ""
+        told = [price.in_words if price else "given", *([str(basis)] if basis else [])]
+        yield f"price of {name}: {human.value(e[PRICE], 'dollar/s')}, {'; '.join(told)}", "dim"
     if len({e["batch_size"] for e in estimations}) > 1:
         yield OTHER_BATCHES, "yellow"
 

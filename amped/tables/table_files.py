@@ -47,6 +47,8 @@ COMPANIONS = {
     "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
     "inter_node_efficiency": ("inter_node_efficiency_basis",),
 }
+# The file of prices in a folder of tables.
+PRICES = "prices.csv"
 # The folder of tables that amped looks into without being told.
 HERE = Path("lookup_tables")
 Rows = Mapping[str, Mapping[str, Any]]
@@ -90,7 +92,9 @@ def user_folders(lookup_tables: LookupTables = None) -> tuple[Path, ...]:
     """The folders over the shipped tables, the lowest first: `./lookup_tables/` if it has tables, then the user's own tables."""
     given = table_paths(lookup_tables)
     named_folders = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
-    is_default = HERE.is_dir() and HERE.resolve() not in named_folders and any(HERE.glob("*.json"))
+    is_default = (
+        HERE.is_dir() and HERE.resolve() not in named_folders and any((*HERE.glob("*.json"), *HERE.glob(PRICES)))
+    )
     return (HERE, *given) if is_default else given
 
 
@@ -105,7 +109,7 @@ def table_files(folder: Path) -> list[Path]:
     if not is_folder(folder):
         raise FileError("no such folder of lookup tables", file=str(folder))
     files = sorted(folder.glob("*.json"))
-    if not files:
+    if not files and not is_file(folder / PRICES):
         raise FileError("has no .json file in it", "name a folder of lookup tables", str(folder))
     return files
 

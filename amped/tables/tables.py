@@ -81,6 +81,7 @@ class Tables:
         Raises:
             FileError, TableError: for a folder or a file without lookup tables.
         """
+        self.folders = folders
         self._layers: dict[str, list[Layer]] = {}
         self.notices: list[str] = []
         for folder in folders:

@@ -28,7 +28,9 @@ def fastest(system: str, size: int) -> dict[str, float]:
 
 @pytest.fixture(scope="module")
 def in_time() -> list[Recommendation]:
-    return recommended([asked(system="DGX A100"), asked(system="DGX H100")], Limits(0.3 * DAY, None))
+    return recommended(
+        [asked(system="DGX A100", cloud="oci"), asked(system="DGX H100", cloud="oci")], Limits(0.3 * DAY, None)
+    )
 
 
 def test_what_is_recommended_is_in_time_and_is_the_optimum_of_its_size(in_time: list[Recommendation]) -> None:
