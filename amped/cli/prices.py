@@ -26,9 +26,10 @@ def prices(
 ) -> None:
     """Print the prices that amped knows, as CSV; or those of a public catalog, a vms.csv of the SkyPilot catalog.
 
-    A file prices.csv in a folder of --lookup-tables, or in ./lookup_tables, is added to amped's own list.
+    A file prices.csv in a folder of --lookup-tables, or in ./lookup_tables, is added to amped's own list: --from vms.csv --cloud nebius --date 2026-06-30 --output
+    lookup_tables/prices.csv writes one.
 
-    Example: amped prices --from vms.csv --cloud nebius --date 2026-06-30 --output lookup_tables/prices.csv
+    Example: amped prices --cloud oci
 
     Options:
         source --from FILE: A catalog; else the known prices.
