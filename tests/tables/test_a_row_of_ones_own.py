@@ -72,7 +72,8 @@ class TestPriceAndPower:
         assert code == 0
         assert f"row 'Zeta' does not say its {PRICE} and {POWER}" in told
         assert "so no cost and no energy" in told
-        assert "USD" not in told
+        assert " USD ±" not in told
+        assert '--price "2.5 USD/h" or --cloud NAME' in told
         assert "MWh" not in told
 
     def test_its_own_are_taken(self, tmp_path):
