@@ -252,6 +252,7 @@ def test_every_step_is_there_and_no_single_layer():
     assert {"layer", "training_step"} == set(compared.values())
 
 
+@pytest.mark.thorough
 def test_every_reading_of_memory_is_there():
     told = {r.measurement.id for r in of_memory(shipped()) if not r.missed and r.measurement.kind == "training_step"}
     assert {r.id for r in of(MEMORY_LAW)} == told
@@ -453,6 +454,7 @@ def by_accelerator(known):
 LEAST_INSIDE = 0.55
 
 
+@pytest.mark.thorough
 def test_bands_of_other_sources_hold():
     """Of all runs 75 to 90 % (the aim is 88), and most of those on each accelerator with ten runs of several sources."""
     known = [run for run in of(TIME_LAW) if run.confidence != "low"]
@@ -471,6 +473,7 @@ def test_bands_of_other_sources_hold():
     assert min(many.values()) >= LEAST_INSIDE, {name: share for name, share in many.items() if share < LEAST_INSIDE}
 
 
+@pytest.mark.thorough
 def test_bands_of_each_class_hold():
     """As if nobody had measured the source, its accelerator, its stack: about 80 % of what was left out is inside.
 

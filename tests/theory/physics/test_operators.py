@@ -246,6 +246,7 @@ def test_tiles_that_fill_all_cores_leave_none_idle(shape: tuple[int, int, int]) 
 # --- pipeline, failures ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from([1, 51200, 512000]))
 def test_the_slowest_stage_paces_the_step_that_is_executed_pass_by_pass(mapping: dict[str, object], words: int) -> None:

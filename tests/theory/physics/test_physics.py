@@ -43,6 +43,7 @@ def test_a_faster_part_never_makes_training_slower(mapping: dict[str, object], n
     assert faster["step_time"] <= base["step_time"] * (1 + 1e-12)
 
 
+@pytest.mark.thorough
 @few
 @given(mappings, st.sampled_from(SHARES), st.floats(0.05, 1.0), st.floats(0.05, 1.0))
 def test_a_better_used_part_never_makes_training_slower(
