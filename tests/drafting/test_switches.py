@@ -18,6 +18,7 @@ from tests.helpers.cli import amped as run
 SMALL: dict[str, object] = {"model": "Qwen3 30B-A3B", "system": "DGX H100", "number_of_accelerators": 16}
 
 
+@pytest.mark.thorough
 def test_what_is_chosen_together_is_no_slower_than_each_alone() -> None:
     plain, recipe, tuned = (amped.estimate(**SMALL, manner=manner) for manner in ("plain", "recipe", "tuned"))
     assert tuned["fits_in_memory"]

@@ -89,6 +89,7 @@ def test_the_commands_of_a_page_run_and_print_what_it_shows(page, least, tmp_pat
     assert commands >= least
 
 
+@pytest.mark.thorough
 def test_the_page_on_accuracy_has_todays_screen(tmp_path):
     """Its sentences take their figures from it."""
     page = (DOCS / "accuracy.md").read_text("utf-8")

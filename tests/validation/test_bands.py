@@ -49,6 +49,7 @@ def test_small_classes_are_counted_together():
     }
 
 
+@pytest.mark.thorough
 def test_it_is_printed_for_people_and_for_programs(tmp_path):
     told = json.loads(validate("--bands", "--json", folder=tmp_path))
     text = validate("--bands", folder=tmp_path)

@@ -200,6 +200,7 @@ def test_the_bands_of_other_sources_hold_what_they_promise():
     assert 0.75 < inside / number < 0.88
 
 
+@pytest.mark.thorough
 def test_tables_fit_the_page_and_name_every_row(tmp_path):
     told = validate("--rows", "--by", "model", folder=tmp_path)
     assert max(map(len, told.splitlines())) <= 100

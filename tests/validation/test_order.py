@@ -78,6 +78,7 @@ def test_all_three_forms_tell_the_same_of_the_shipped_table(tmp_path):
     assert "mixture of experts" in text
 
 
+@pytest.mark.thorough
 def test_it_has_no_other_form():
     with pytest.raises(ConfigError, match="no form"):
         verb("validate", "--order", "--residuals")
