@@ -77,6 +77,10 @@ class _Room:
         size, weight, gradient, whole, optimizer, accelerators, available = map(copy.number, COPY)
         share = size / accelerators
         gradient = min(gradient, whole) if whole > 0 else gradient
+        if (
+            e.choices.get("optimizer_placement") == "in_backward"
+        ):  # a layer's gradients live until its weights are updated
+            gradient = 0.0
         return cls(
             weight=share * weight, gradient=share * gradient, optimizer=share * optimizer,
             available=available, offloaded=offloaded,

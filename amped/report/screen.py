@@ -231,11 +231,9 @@ def price_in_words(e: Estimation) -> tuple[str, str, str]:
         f" {price.date}{doubt}" if price.date else ", date unknown",
     )
     source = price.source.partition(" (")[0].partition(": ")[0].replace(f" {price.provider}", "")
-    return (
-        "PRICE",
-        head + shorten(source, columns() - WORD - len(head + tail), placeholder="…") + tail,
-        "yellow" if old else "",
-    )
+    if len(head + source + tail) > columns() - WORD:  # no part of it: `amped prices` has it whole
+        head, source = head.removesuffix(", "), "," * bool(price.date)
+    return "PRICE", head + source + tail, "yellow" if old else ""
 
 
 # More switches than this are the first of them, and how many others.

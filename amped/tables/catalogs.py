@@ -15,13 +15,8 @@ from amped.tables.tables import Tables
 # Columns of the catalog: how many accelerators a machine has, and its prices for an hour by the term.
 NAME, COUNT, TERMS = "AcceleratorName", "AcceleratorCount", {"on_demand": "Price", "spot": "SpotPrice"}
 NEEDED = (NAME, COUNT, "Region", *TERMS.values())
-# Names of the catalog that mean another row in amped's tables. Source: skypilot-catalog v8, common/accelerators.csv, recalled.
-MEANT = {
-    "A100": "A100 SXM 40GB",
-    "A100-80GB": "A100 SXM 80GB",
-    "V100-32GB": "V100 SXM2 32GB",
-    "RTXPRO6000": "RTX PRO 6000",
-}
+# A name of the catalog that means another row in amped's tables. Source: skypilot-catalog v8, common/accelerators.csv, recalled.
+MEANT = {"A100": "A100 SXM 40GB"}
 Machine = Mapping[str, str]
 
 

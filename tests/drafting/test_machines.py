@@ -18,11 +18,11 @@ LLAMA = ("--model", "Llama 2 7B", "--gpus", 64)
         ("RTX 3090", "RTX 4090 box (PCIe Gen4)"),
         ("RTX 5090", "PCIe Gen5 box"),
         ("T4", "PCIe Gen3 box"),
-        ("L40S", "PCIe Gen4 box"),
+        ("L40S", "L40S box (PCIe Gen4)"),
         ("H100 PCIe", "PCIe Gen5 box"),
         ("H20", "HGX H20 (8x)"),
         ("MI300A", "MI300A node (4x with Slingshot 11)"),
-        ("MI325X", "MI300X platform (8x with NDR/RoCE 400)"),
+        ("MI325X", "MI325X platform (8x)"),
         ("H100 SXM", "DGX H100"),
     ],
 )

@@ -332,7 +332,7 @@ def chunked_scan_rates__KIND(
 )
 @quantity("boolean", constrains="number_of_linear_attention_layers", choice="linear_attention_kind", value="KIND")
 def the_scan_has_a_law_for_these_cores__KIND(number_of_linear_attention_layers, cores_sharing_tiles):
-    """The law of linear attention is that of accelerators with many small cores, not of TPUs, Trainium or Gaudi.
+    """The law of linear attention is that of many small cores (number_of_cores), not of TPUs, Trainium or Gaudi.
 
     Source: `SCAN_KERNELS` (H100, B200, GB200 and L40S, with 132 cores and more).
     """

@@ -38,7 +38,7 @@ def predicted(config: Config) -> float:
     assert found.report.unsupported == []
     run = {
         "context": TOKENS, "batch_size": BATCH, "microbatch_size": BATCH, "number_of_accelerators": 1, "memory_capacity": "80 GB",
-        "number_of_accelerators_per_node": 1, "frequency": "1 GHz", "memory_bandwidth": "1 TB/s", "fp16_peak_flop_rate": "100 TFLOP/s", "expert_load_factor": 1,
+        "number_of_accelerators_per_node": 1, "number_of_cores": 100, "frequency": "1 GHz", "memory_bandwidth": "1 TB/s", "fp16_peak_flop_rate": "100 TFLOP/s", "expert_load_factor": 1,
         "flash_attention": False, "dropout": 0, "activation_recomputation": "none", "multi_token_prediction_layers": 0,
     }  # fmt: skip
     if "indexer_heads" in found.values:
