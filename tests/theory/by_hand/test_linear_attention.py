@@ -125,5 +125,5 @@ def operators_time(context: int) -> float:
 
 
 def test_accelerators_of_few_large_cores_are_refused() -> None:
-    with pytest.raises(AmpedError, match="accelerators with many small cores"):
+    with pytest.raises(AmpedError, match="law of linear attention is that of many small cores"):
         of(cores_sharing_tiles=2)
