@@ -4,13 +4,17 @@ Two mappings are chosen: one with the software's own switches, one with all that
 On each of them, all combinations of switches are estimated if there are at most four switches; more of them are turned one after
 another as long as a step gets shorter, which may miss the best combination. The notice says which of the two was done. What only a
 benchmark does, experts that are balanced by force, is never chosen.
+
+While switches are turned, the pipeline keeps its layout, because to find one takes longer than an estimate. The switches that are
+chosen then get a layout of their own.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from itertools import product
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import compress, product
 from typing import Any
 
 from amped.base.errors import AmpedError
@@ -20,6 +24,7 @@ from amped.drafting.chooser import completed
 from amped.drafting.fastest import FITS, KEEPS
 from amped.estimation.estimation import Estimation, estimated, estimated_each
 from amped.estimation.manners import in_recipe, values_of
+from amped.pipeline_layouts.laying_out import LAYOUT
 from amped.tables.recipes import BY_FORCE, MANNER
 from amped.theory.language.quantity import MAPPING
 
@@ -30,8 +35,26 @@ MOST_TOGETHER = 4
 
 
 @dataclass(frozen=True)
+class _Switches:
+    """The switches that a stack has: the values of each as its recipes have it, and as the software itself does."""
+
+    on: Mapping[str, Any]
+    off: Mapping[str, Any]
+
+    def values(self, switched: frozenset[str]) -> dict[str, Any]:
+        """The value of each switch if these are switched on."""
+        return {name: self.on[name] if name in switched else self.off[name] for name in self.on}
+
+
+@dataclass(frozen=True)
 class _Found:
-    """A scenario with its estimate, and which switches differ from those of the software itself."""
+    """A scenario with its estimate, and which switches differ from those of the software itself.
+
+    Attributes:
+        scenario: what is asked; its pipeline has the layout that amped finds, unless one is given.
+        estimate: its estimate, with this layout or with the one that is held while switches are turned.
+        switched: the names of the switches that differ.
+    """
 
     scenario: Scenario
     estimate: Estimation
@@ -76,35 +99,35 @@ def _chosen(given: Mapping[str, object], lookup_tables: Any, formulas: Any) -> t
     on = {name: v for name, v in (recipe or {}).items() if name not in BY_FORCE and name not in asked}
     if not on:
         return own, on
-    off = values_of(own.estimate, on)
-    best = _best_combination if len(on) <= MOST_TOGETHER else _turned
-    found = [best(own, on, off)]
-    try:
+    switches, starts = _Switches(on, values_of(own.estimate, on)), [own]
+    with suppress(AmpedError):  # no mapping is possible with all of them
         together = completed({**asked, **on}, lookup_tables, formulas)
-        found.append(best(_Found(together, estimated(together), frozenset(on)), on, off))
-    except AmpedError:  # no mapping is possible with all of them
-        pass
-    return _without_idle(min(found, key=lambda each: each.time), on, off), on
+        starts.append(_Found(together, estimated(together), frozenset(on)))
+    best = min((_turned_on(start, switches) for start in starts), key=lambda each: each.time)
+    laid_out = _Found(best.scenario, estimated(best.scenario), best.switched)
+    return min(laid_out, *starts, key=lambda each: each.time), on
 
 
-def _best_combination(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found:
+def _turned_on(start: _Found, switches: _Switches) -> _Found:
+    """A mapping with the best of its switches that is found, without those that change nothing."""
+    best = _best_combination if len(switches.on) <= MOST_TOGETHER else _turned
+    return _without_idle(best(start, switches), switches)
+
+
+def _best_combination(start: _Found, switches: _Switches) -> _Found:
     """The same mapping with the fastest of all combinations of switches; of equal ones, the one with fewest switched on."""
-    asked: dict[frozenset[str], Scenario] = {}
-    for turned in product((False, True), repeat=len(on)):
-        switched = frozenset(name for name, is_on in zip(on, turned, strict=True) if is_on)
-        try:
-            asked[switched] = asked_again(found.scenario.question, {n: on[n] if n in switched else off[n] for n in on})
-        except AmpedError:  # the stack does not have this combination
-            continue
-    answers = zip(asked.items(), estimated_each(list(asked.values())), strict=True)
-    possible = [_Found(s, e, switched) for (switched, s), e in answers if isinstance(e, Estimation)]
-    return min(possible, key=lambda each: (*each.time, len(each.switched)), default=found)
+    names, turned = list(switches.on), product((False, True), repeat=len(switches.on))
+    combinations = (frozenset(compress(names, are_on)) for are_on in turned)
+    return min(
+        _each(start, combinations, switches), key=lambda found: (*found.time, len(found.switched)), default=start
+    )
 
 
-def _turned(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found:
+def _turned(start: _Found, switches: _Switches) -> _Found:
     """The same mapping with switches turned, the one that gains most first, as long as a step gets shorter."""
+    found = start
     while True:
-        others = [other for name in on if (other := _with(found, found.switched ^ {name}, on, off))]
+        others = _each(found, [found.switched ^ {name} for name in switches.on], switches)
         best = min(others, key=lambda each: each.time, default=found)
         (*room, time), (*before, earlier) = best.time, found.time
         if (*room, math.ceil(time / NO_GAIN * 1e9)) >= (*before, math.ceil(earlier * 1e9)):
@@ -112,20 +135,23 @@ def _turned(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Fo
         found = best
 
 
-def _without_idle(found: _Found, on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found:
+def _without_idle(found: _Found, switches: _Switches) -> _Found:
     """The same without the switches that change nothing."""
     for name in sorted(found.switched):
-        other = _with(found, found.switched - {name}, on, off)
-        if other is not None and other.time <= (*found.time[:2], found.time[2] / NO_GAIN):
-            found = other
+        for other in _each(found, [found.switched - {name}], switches):
+            if other.time <= (*found.time[:2], found.time[2] / NO_GAIN):
+                found = other
     return found
 
 
-def _with(found: _Found, switched: frozenset[str], on: Mapping[str, Any], off: Mapping[str, Any]) -> _Found | None:
-    """The same mapping with these switches on and all others as the software has them; None if that is not possible."""
-    values = {name: on[name] if name in switched else off[name] for name in on}
-    try:
-        scenario = asked_again(found.scenario.question, values)
-        return _Found(scenario, estimated(scenario), switched)
-    except AmpedError:
-        return None
+def _each(found: _Found, combinations: Iterable[frozenset[str]], switches: _Switches) -> list[_Found]:
+    """The same mapping and layout with each of these combinations; those that the stack does not have are left out."""
+    layout = {name: text for name, text in found.estimate.choices.items() if name == LAYOUT}
+    asked: dict[frozenset[str], tuple[Scenario, Scenario]] = {}
+    for switched in combinations:
+        with suppress(AmpedError):
+            scenario = asked_again(found.scenario.question, switches.values(switched))
+            asked[switched] = scenario, asked_again(scenario.question, layout) if layout else scenario
+    estimates = estimated_each([held for _, held in asked.values()])
+    answers = zip(asked.items(), estimates, strict=True)
+    return [_Found(free, e, switched) for (switched, (free, _)), e in answers if isinstance(e, Estimation)]
