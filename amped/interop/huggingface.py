@@ -108,7 +108,7 @@ def _width(raw: Mapping[str, Any]) -> float:
 def family(model_type: str) -> Mapping[str, Any]:
     """The record of a model_type, merged with the records that it is like.
 
-    A record holds `facts` (values by quantity), `keys` (other names of keys), words, ignored keys, layers and parts. An unknown
+    A record holds `facts` (values by quantity), `keys` (other names of keys), words, ignored keys, layers, branches and parts. An unknown
     model_type has the record of networks like Llama.
     """
     rows = table("families")["rows"]
@@ -120,7 +120,7 @@ def family(model_type: str) -> Mapping[str, Any]:
         name: {**base.get(name, {}), **row.get(name, {})}
         for name in ("facts", "keys", "ignored", "layers", "words", "vectors")
     }
-    lists = {name: [*base.get(name, ()), *row.get(name, ())] for name in ("unsupported", "parts")}
+    lists = {name: [*base.get(name, ()), *row.get(name, ())] for name in ("unsupported", "parts", "branches")}
     return {**base, **row, **merged, **lists}
 
 

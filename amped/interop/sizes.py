@@ -11,19 +11,20 @@ from amped.interop.records import LARGEST, Reading
 INTO = "not_modeled"
 
 
-def sum_of(reading: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
+def sum_of(reading: Reading, terms: Iterable[Sequence[Any]], into: str = INTO) -> float | None:
     """A sum of products of numbers, keys of the file and quantities; None if the file lacks one of them.
 
     Args:
         reading: the file.
         terms: for each product its factors. A factor is a number, a name, "1/name", a list of factors, "@size" (a row of the sizes
             in `not_modeled.json`), or "name|other|2", the first of them that has a value.
+        into: what the keys are marked as used for.
     """
     total = 0.0
     for factors in terms:
         product = 1.0
         for factor in factors:
-            value = _factor(reading, factor)
+            value = _factor(reading, factor, into)
             if value is None:
                 return None
             product *= value
@@ -31,30 +32,30 @@ def sum_of(reading: Reading, terms: Iterable[Sequence[Any]]) -> float | None:
     return total
 
 
-def _factor(reading: Reading, written: Any) -> float | None:
+def _factor(reading: Reading, written: Any, into: str) -> float | None:
     """The value of one factor, in one of the forms that `sum_of` lists; None if it is not known."""
     if isinstance(written, int | float):
         return float(written)
     if isinstance(written, list):
-        return sum_of(reading, [written])
+        return sum_of(reading, [written], into)
     if written.startswith("1/"):
-        divisor = _factor(reading, written.removeprefix("1/"))
+        divisor = _factor(reading, written.removeprefix("1/"), into)
         return 1 / divisor if divisor else None
     if written.startswith("@"):
-        return _first_known(reading, table("not_modeled")["sizes"][written.removeprefix("@")])
+        return _first_known(reading, table("not_modeled")["sizes"][written.removeprefix("@")], into)
     if "|" in written:
-        return _first_known(reading, written.split("|"))
+        return _first_known(reading, written.split("|"), into)
     if written.replace(".", "", 1).isdigit():
         return float(written)
-    return _value(reading, written)
+    return _value(reading, written, into)
 
 
-def _first_known(reading: Reading, names: Iterable[Any]) -> float | None:
+def _first_known(reading: Reading, names: Iterable[Any], into: str) -> float | None:
     """The value of the first of several factors that is known; None if none is."""
-    return next((value for name in names if (value := _factor(reading, name)) is not None), None)
+    return next((value for name in names if (value := _factor(reading, name, into)) is not None), None)
 
 
-def _value(reading: Reading, name: str) -> float | None:
+def _value(reading: Reading, name: str, into: str) -> float | None:
     """The value of a quantity or a key; None if it is no size.
 
     Of a list it is the largest number; with a # before the key, the length of the list.
@@ -68,7 +69,7 @@ def _value(reading: Reading, name: str) -> float | None:
     if not is_size(value):
         return None
     if key not in reading.values:
-        reading.get(key if key in reading.raw else outer, INTO)
+        reading.get(key if key in reading.raw else outer, into)
     return float(value)
 
 

@@ -208,6 +208,7 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "toy with samples": (TOY, {"samples": 1e6}),
     "toy, data degree given": (TOY, {"data_parallel_degree": 8}),
     "toy, both parts": (TOY | EXPERTS, each_kind("intra") | each_kind("inter") | {"scale_up_domain_size": 16}),
+    "branches beside the blocks": ("default", {"branch_weights": 1e9, "shared_key_value_layers": 8}),
     "gated delta net and attention": ("default", HYBRID | {"model": "Qwen3-Next 80B-A3B"}),
     "gated delta net in every second layer": ("default", {
         "linear_attention_kind": "gated_delta_net", "number_of_linear_attention_layers": 48, "number_of_attention_layers": 48,

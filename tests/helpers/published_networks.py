@@ -38,17 +38,23 @@ SMALL = {
     "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_heads": 4, "linear_head_dim": 16,
     "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 8, "chunk_size": 64, "block_size": 16,
     "shared_expert_intermediate_size": 48, "moe_shared_expert_intermediate_size": 96,
+    "laurel_rank": 8, "altup_num_inputs": 2, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 512, "num_kv_shared_layers": 2, "gated_norm_rank": 8, "router_hidden_size": 16,
+    "dim_head": 16, "dim_ff": 256, "d_model": 128, "n_layer": 4, "n_head": 8, "d_head": 16, "d_inner": 256,
 }  # fmt: skip
 CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_k")
 
 
 def small(config: Config) -> Config:
     """A network of the same kind with four small layers; it has as many heads for each key head, and as many dense layers at first."""
-    cut = {key: min(value, SMALL[key]) if key in SMALL and value else value for key, value in config.items()}
-    groups = config["num_attention_heads"] // config["num_key_value_heads"]
-    cut |= {"num_attention_heads": 8, "num_key_value_heads": 2 if groups > 1 else 8, "pad_token_id": 0}
+    cut = {key: min(value, SMALL[key]) if key in SMALL and isinstance(value, int) and value else value for key, value in config.items()}
+    if "num_attention_heads" in config:
+        groups = config["num_attention_heads"] // config.get("num_key_value_heads", config["num_attention_heads"])
+        cut |= {"num_attention_heads": 8, "num_key_value_heads": 2 if groups > 1 else 8}
+    cut["pad_token_id"] = 0
     cut |= {key: min(config[key], 3) for key in CHOSEN if key in config}
-    cut |= {key: config[key][:4] for key in ("layer_types", "mlp_layer_types") if key in config}
+    cut |= {key: config[key][:4] for key in ("layer_types", "mlp_layer_types", "activation_sparsity_pattern") if key in config}
+    if isinstance(config.get("intermediate_size"), list):
+        cut["intermediate_size"] = 256
     if "hybrid_override_pattern" in config:
         cut |= {
             "hybrid_override_pattern": "MEM*-" if "E" in config["hybrid_override_pattern"] else "M-M*-",

@@ -59,6 +59,33 @@ def absorbed_latent_attention__indexed(
     return 1.0 * (chosen * latent_width < earlier * (head_dimension + value_head_dimension))
 
 
+@quantity("1")
+def own_keys_fraction(shared_key_value_layers, number_of_attention_layers):
+    """The share of the attentions that project keys and values of their own, and do not read those of an earlier layer.
+
+    Source: arXiv 2405.12981, section 2.
+    """
+    return 1 - shared_key_value_layers / np.maximum(number_of_attention_layers, 1)
+
+
+@quantity("count")
+def projected_key_value_heads(key_value_heads, own_keys_fraction):
+    """The key heads that an attention projects, averaged over the layers. Source: arXiv 2405.12981, section 2.
+
+    Differs: memory and norms count keys and values of each layer, also where layers share them.
+    """
+    return key_value_heads * own_keys_fraction
+
+
+@quantity("count")
+def value_width(value_head_dimension, differential_attention):
+    """The width of the vectors that attention scores weight: that of a value head, or of two whose maps are subtracted.
+
+    Source: arXiv 1706.03762, eq. 1; arXiv 2410.05258, section 2.1.
+    """
+    return value_head_dimension * (1 + differential_attention)
+
+
 @quantity("count", **MULTI_LATENT)
 def value_width__multi_latent(value_head_dimension, absorbed_latent_attention, key_value_latent_dimension):
     """The width of the vectors that attention scores weight.
@@ -327,6 +354,12 @@ def has_vocabulary(vocabulary_size):
 def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
     """Each key head serves equally many query heads. Source: arXiv 2305.13245, section 2.2."""
     return np.mod(attention_heads, key_value_heads) == 0
+
+
+@quantity("boolean", constrains="shared_key_value_layers")
+def some_layer_has_the_keys(shared_key_value_layers, number_of_attention_layers):
+    """A layer whose keys others share projects them itself. Source: arXiv 2405.12981, section 2."""
+    return (shared_key_value_layers == 0) | (shared_key_value_layers < number_of_attention_layers)
 
 
 @quantity("boolean", constrains="rotary_head_dimension", **MULTI_LATENT)

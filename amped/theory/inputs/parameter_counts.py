@@ -10,12 +10,15 @@ from amped.theory.nouns.records import total
 
 
 @quantity("count")
-def attention_matrix_parameters(dimensionality, attention_heads, key_value_heads, head_dimension, attention_gate_width):
+def attention_matrix_parameters(
+    dimensionality, attention_heads, projected_key_value_heads, head_dimension, attention_gate_width
+):
     """The weights of the query, key, value and output projections of a layer, and of a gate of entries or of heads.
 
     Source: arXiv 1706.03762, section 3.2.2; arXiv 2505.06708, section 2.2 (gate).
     """
-    query_key_value = dimensionality * (head_dimension * (attention_heads + 2 * key_value_heads) + attention_gate_width)
+    heads = attention_heads + 2 * projected_key_value_heads
+    query_key_value = dimensionality * (head_dimension * heads + attention_gate_width)
     return query_key_value + attention_heads * head_dimension * dimensionality
 
 
@@ -43,27 +46,34 @@ def attention_matrix_parameters__multi_latent(
 
 
 @quantity("count")
+def normalized_heads(attention_heads, projected_key_value_heads, own_keys_fraction, wide_query_key_norm):
+    """The heads for whose entries the norms of queries and keys have weights: one of each, or all if norms are wide.
+
+    Source: arXiv 2302.05442, section 2; arXiv 2501.00656, section 3.1 (wide).
+    """
+    wide, narrow = attention_heads + projected_key_value_heads, 1 + own_keys_fraction
+    return np.where(wide_query_key_norm > 0, wide, narrow)
+
+
+@quantity("count")
 def attention_vector_parameters(
     dimensionality,
     attention_heads,
-    key_value_heads,
+    projected_key_value_heads,
     head_dimension,
     query_key_value_bias,
     attention_output_bias,
     query_key_norm,
-    wide_query_key_norm,
+    normalized_heads,
     norm_vectors,
     attention_sinks,
 ):
     """The biases and sinks of one attention of a layer, and its norms of queries and keys.
 
-    A norm has weights for the entries of one head, or, if it is wide, of all heads.
-
     Source: definition. Differs: norms of latent vectors count as matrices.
     """
-    biases = query_key_value_bias * head_dimension * (attention_heads + 2 * key_value_heads)
+    biases = query_key_value_bias * head_dimension * (attention_heads + 2 * projected_key_value_heads)
     biases = biases + attention_output_bias * dimensionality + attention_sinks * attention_heads
-    normalized_heads = np.where(wide_query_key_norm > 0, attention_heads + key_value_heads, 2)
     return biases + query_key_norm * norm_vectors * normalized_heads * head_dimension
 
 
@@ -132,16 +142,18 @@ def linear_attention_parameters__kimi_delta_attention(
     linear_key_width,
     linear_value_width,
     linear_value_heads,
-    linear_value_head_dimension,
+    linear_gate_rank,
     linear_convolution_width,
     linear_attention_vector_parameters,
 ):
     """The parameters of one Kimi delta attention: projections, those of decays and gates, convolution and vectors.
 
-    Source: transformers, KimiLinearDeltaAttention.
+    Source: transformers, KimiLinearDeltaAttention and BailingHybridDeltaAttention (gates of full rank).
     """
     projections = dimensionality * (2 * linear_key_width + 2 * linear_value_width + linear_value_heads)
-    gates = linear_value_head_dimension * (2 * dimensionality + linear_key_width + linear_value_width)
+    widths = linear_key_width + linear_value_width
+    narrow, whole = linear_gate_rank * (2 * dimensionality + widths), dimensionality * widths
+    gates = np.where(linear_gate_rank > 0, narrow, whole)
     convolution = linear_convolution_width * (2 * linear_key_width + linear_value_width)
     return projections + gates + convolution + linear_attention_vector_parameters
 
@@ -194,6 +206,12 @@ def linear_attention_vector_parameters__mamba2(linear_key_width, linear_value_wi
     """
     convolution = 2 * linear_key_width + linear_value_width
     return convolution + 3 * linear_value_heads + linear_value_width
+
+
+@quantity("count", when_given=("branch_weights",))
+def branch_parameters__branched(branch_weights, layers):
+    """The weights of the branches of an average layer. Source: definition."""
+    return branch_weights / layers
 
 
 @quantity("count")
@@ -287,6 +305,15 @@ def norm_parameters(norms_per_layer, norm_vectors, dimensionality, further_param
 
 
 @quantity("count")
+def further_embedding_parameters(patch_values, dimensionality, further_tables):
+    """The parameters before the first layer beside words, positions and segments: patches of images, further tables.
+
+    Source: arXiv 2010.11929, section 3.1 (patches).
+    """
+    return np.where(patch_values > 0, (patch_values + 2) * dimensionality, 0) + further_tables
+
+
+@quantity("count")
 def embedding_parameters(
     vocabulary_size,
     embedding_dimension,
@@ -297,9 +324,9 @@ def embedding_parameters(
     norm_vectors,
     number_of_stacks,
     narrow_embeddings,
-    patch_values,
+    further_embedding_parameters,
 ):
-    """The parameters before the first layer: word, position and segment tables, image patches, and the embedding norm.
+    """The parameters before the first layer: tables, image patches, and the embedding norm.
 
     An encoder and a decoder share the words; each has positions and a norm of its own.
 
@@ -309,10 +336,9 @@ def embedding_parameters(
     narrow, is_projected = narrow_embeddings > 0, embedding_dimension != dimensionality
     weights = np.where(narrow, (embedding_dimension + 1), 2 * embedding_dimension) * dimensionality
     projections = np.where(is_projected, weights, 0)
-    patches = np.where(patch_values > 0, (patch_values + 2) * dimensionality, 0)
     rows = token_types + number_of_stacks * (position_table + embedding_norm * norm_vectors)
     tables = rows * np.where(narrow, embedding_dimension, dimensionality)
-    return words + projections + patches + tables
+    return words + projections + further_embedding_parameters + tables
 
 
 @quantity("count")

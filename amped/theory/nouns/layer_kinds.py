@@ -34,6 +34,8 @@ class Block:
 
 
 ATTENTION, LINEAR, DENSE, MIXTURE = "attention", "linear attention", "dense", "mixture"
+# Small products beside these blocks, of which each layer has the average.
+BRANCHES = "branches"
 # What mixes tokens: attention or linear attention. What does not: a dense feed-forward network or a mixture.
 MIXER, NETWORK = "mixer", "network"
 # What tensor parallelism splits beside mixers: a dense feed-forward network, or the shared experts of a mixture.
@@ -44,6 +46,7 @@ EITHER = {MIXER: (ATTENTION, LINEAR), NETWORK: (DENSE, MIXTURE)}
 IN_DENSE, LAST_IN_DENSE = Part(DENSE), Part(DENSE, last=True)
 IN_MIXTURE, IN_ROUTER, IN_EXPERTS = Part(MIXTURE), Part(MIXTURE, graph="router"), Part(MIXTURE, graph="experts")
 IN_MIXER, IN_NETWORK, IN_LINEAR = Part(MIXER), Part(NETWORK), Part(LINEAR)
+IN_BRANCHES = Part(BRANCHES)
 NETWORK_NORM, IN_SPLIT_NETWORK, OF_GRADIENTS = Part(NETWORK, graph="router"), Part(SPLIT_NETWORK), Part(gradients=True)
 BLOCKS = (
     Block(
@@ -81,6 +84,15 @@ BLOCKS = (
         operators="expert_operators",
         gemms="expert_gemms",
         passes="MoE_layer_passes",
+    ),
+    Block(
+        BRANCHES,
+        layers="number_of_branch_layers",
+        parameters="branch_parameters",
+        vectors="branch_vector_parameters",
+        operators="branch_operators",
+        gemms="branch_gemms",
+        passes="branch_passes",
     ),
 )
 COUNTS = tuple(block.layers for block in BLOCKS)

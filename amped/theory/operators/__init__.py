@@ -4,18 +4,20 @@ The chapter takes the network, the precisions and the mapping. It hands on recor
 (`phase`), a shape, flops, bytes read and written, the bytes that it keeps for the backward pass (`stash`), and the
 number of its calls (`count`, on average in a layer).
 
-    layer_operators = norms + attention + residuals + feed-forward network + experts + casts + accumulation + adapters
+    layer_operators = norms + attention + residuals + feed-forward network + experts + branches + casts + accumulation
+        + adapters
 
 The folders `attention/` and `feedforward/` have one kind in each file. The page `encoder` has the layer
-that normalizes after its blocks; `embedding_and_output_head` has the two ends of the network. The pages `recomputation`
-and `memory_policies` say what is not kept, and `saved_activations` adds up what is kept. The page `deepflow` lists the
-products in DeepFlow's order. This chapter has no times.
+that normalizes after its blocks, and `branches` small products beside the blocks; `embedding_and_output_head` has the
+two ends of the network. The pages `recomputation` and `memory_policies` say what is not kept, and `saved_activations`
+adds up what is kept. The page `deepflow` lists the products in DeepFlow's order. This chapter has no times.
 """
 
 PAGES = (
     "tokens",
     "attention",
     "feedforward",
+    "branches",
     "layer",
     "encoder",
     "embedding_and_output_head",
@@ -76,6 +78,8 @@ HANDS_ON = (
     "routing_operators",
     "routed_expert_operators",
     "shared_expert_operators",
+    # branches
+    "branch_gemms",
     # layer
     "norm_operators",
     "product_operators",

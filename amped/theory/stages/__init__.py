@@ -25,6 +25,7 @@ HANDS_ON = (
     "MoE_stage_layers",
     "attention_passes",
     "linear_attention_passes",
+    "branch_passes",
     "dense_layer_passes",
     "MoE_layer_passes",
     "layers_divide_by_stages_and_chunks",

@@ -263,6 +263,15 @@ def linear_attention_passes(
     return number_of_linear_attention_layers / pipeline_parallel_degree * number_of_microbatches_per_minibatch
 
 
+@quantity("count")
+def branch_passes(number_of_branch_layers, pipeline_parallel_degree, number_of_microbatches_per_minibatch):
+    """The number of forward passes through the branches of a layer on an accelerator in a step.
+
+    It is averaged over the stages. Source: definition.
+    """
+    return number_of_branch_layers / pipeline_parallel_degree * number_of_microbatches_per_minibatch
+
+
 @family(
     named=(
         "dense_layer_passes",

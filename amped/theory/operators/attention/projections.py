@@ -20,7 +20,7 @@ def projection_gemms(
     microbatch_tokens,
     dimensionality,
     attention_heads,
-    key_value_heads,
+    projected_key_value_heads,
     head_dimension,
     attention_gate_width,
     tensor_parallel_rows,
@@ -32,7 +32,7 @@ def projection_gemms(
 
     Source: arXiv 1909.08053, section 3; arXiv 2505.06708, section 2.2 (gate).
     """
-    entries = head_dimension * (attention_heads + 2 * key_value_heads) + attention_gate_width
+    entries = head_dimension * (attention_heads + 2 * projected_key_value_heads) + attention_gate_width
     query_key_value = entries / tensor_parallel_rows
     inputs = attention_heads * head_dimension / input_width_split_degree
     outputs = dimensionality / output_width_split_degree
@@ -167,7 +167,7 @@ def query_key_norm_operators(
     key_bytes,
     tensor_parallel_rows,
     attention_heads,
-    key_value_heads,
+    projected_key_value_heads,
     head_dimension,
     query_key_norm,
     attentions_per_layer,
@@ -178,7 +178,7 @@ def query_key_norm_operators(
     Source: arXiv 2302.05442, section on the model architecture (QK normalization); arXiv 2007.00072, table 3
     (operations of a norm).
     """
-    heads = (attention_heads + key_value_heads) / tensor_parallel_rows
+    heads = (attention_heads + projected_key_value_heads) / tensor_parallel_rows
     norm = entry_costs[0].of(NORM, (query_bytes + key_bytes) / entry_costs[0].activation)
     return streamed(
         "query_key_norm",
@@ -192,12 +192,12 @@ def query_key_norm_operators(
 
 
 @quantity("count")
-def rotary_width(attention_heads, key_value_heads, head_dimension, tensor_parallel_rows):
+def rotary_width(attention_heads, projected_key_value_heads, head_dimension, tensor_parallel_rows):
     """The entries of a token's queries and keys, on one accelerator, that the position of the token rotates.
 
     Source: arXiv 2104.09864, eq. 34.
     """
-    return (attention_heads + key_value_heads) * head_dimension / tensor_parallel_rows
+    return (attention_heads + projected_key_value_heads) * head_dimension / tensor_parallel_rows
 
 
 @records(choice="positions", value="rope")
