@@ -46,13 +46,20 @@ CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_k")
 
 def small(config: Config) -> Config:
     """A network of the same kind with four small layers; it has as many heads for each key head, and as many dense layers at first."""
-    cut = {key: min(value, SMALL[key]) if key in SMALL and isinstance(value, int) and value else value for key, value in config.items()}
+    cut = {
+        key: min(value, SMALL[key]) if key in SMALL and isinstance(value, int) and value else value
+        for key, value in config.items()
+    }
     if "num_attention_heads" in config:
         groups = config["num_attention_heads"] // config.get("num_key_value_heads", config["num_attention_heads"])
         cut |= {"num_attention_heads": 8, "num_key_value_heads": 2 if groups > 1 else 8}
     cut["pad_token_id"] = 0
     cut |= {key: min(config[key], 3) for key in CHOSEN if key in config}
-    cut |= {key: config[key][:4] for key in ("layer_types", "mlp_layer_types", "activation_sparsity_pattern") if key in config}
+    cut |= {
+        key: config[key][:4]
+        for key in ("layer_types", "mlp_layer_types", "activation_sparsity_pattern")
+        if key in config
+    }
     if isinstance(config.get("intermediate_size"), list):
         cut["intermediate_size"] = 256
     if "hybrid_override_pattern" in config:

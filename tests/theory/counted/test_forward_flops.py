@@ -18,7 +18,17 @@ PRODUCTS = ("contraction", "batched_contraction", "grouped_contraction", "fused_
 WITHOUT_A_CLASS = ("bailing_moe_v2", "mistral4")
 NETWORKS = [row for row, config in published().items() if config["model_type"] not in WITHOUT_A_CLASS]
 # Classes of transformers, cut down from their defaults, with kinds that no published network above has.
-CLASSES = ("beam", "axk2", "bailing_hybrid", "bitnet", "diffllama", "doge", "modernbert-decoder", "zaya", "gemma3n_text")
+CLASSES = (
+    "beam",
+    "axk2",
+    "bailing_hybrid",
+    "bitnet",
+    "diffllama",
+    "doge",
+    "modernbert-decoder",
+    "zaya",
+    "gemma3n_text",
+)
 # A convolution within heads is a product; all others have a kernel of their own.
 CONVOLVED = ("zaya",)
 
