@@ -2,7 +2,8 @@
 
 They are gates and norms of a low rank, adapters, a router in several layers, the embedding of each layer. A network
 says how many weights they have together (`branch_weights`), and how many entries of a token their kernels read and
-write (`branch_values`). Tensor parallelism splits their products; messages between the two products of a branch are left out.
+write (`branch_values`). Tensor parallelism splits their products; messages between the two products of a branch are
+left out.
 """
 
 import numpy as np
