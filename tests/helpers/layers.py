@@ -195,3 +195,15 @@ def expert_of_layer_time(exchange_times):
 def given_passes(layer: Work) -> dict[str, float]:
     """The values with which `GIVEN_PASSES` has layers of these seconds."""
     return {f"layer_pass_{name}_time": seconds for name, seconds in layer._asdict().items()}
+
+
+# The stage that is the bottleneck, told by its layers of each kind and its ends: for runs of many configs at once.
+BOTTLENECK = page(
+    """
+@quantity("count")
+def bottleneck_sign(bottleneck_stage):
+    'A number that two stages share only if they have the same layers and ends. Source: a test.'
+    (stage,) = bottleneck_stage
+    return sum(100.0 ** n * count for n, count in enumerate((stage.has_embedding, stage.has_output_head, *stage.kinds)))
+"""
+)

@@ -10,9 +10,10 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, family, quantity, records
 from amped.theory.nouns.conditions import OFFLOADED
-from amped.theory.nouns.layer_kinds import average_layer
+from amped.theory.nouns.layer_kinds import average_layer, of_each_kind
 from amped.theory.nouns.layer_records import HostPath, LayerCopies, OffloadedLayer
 from amped.theory.nouns.parallelisms import IN_LAYERS
+from amped.theory.nouns.parameter_classes import EMBEDDINGS
 from amped.theory.nouns.records import latest, of_phase, product, total
 from amped.theory.nouns.resources import beside
 
@@ -129,7 +130,8 @@ def offloaded_layers__offloaded(
     parameter_groups,
     parameter_classes,
     model_states,
-    layer_kinds,
+    stage_parameters,
+    largest_stage_layers,
     kept_activations,
     activation_offload,
     offloaded_weight_bytes_per_layer,
@@ -137,22 +139,26 @@ def offloaded_layers__offloaded(
 ):
     """The bytes of a layer of each kind that the host holds for an accelerator.
 
-        bytes = bytes of the average layer · (bytes of the kind's parameters / bytes of an average layer's parameters)
+    A layer has the bytes of its own parameters. Those of the embedding and of the output head are shared out to the
+    layers of the stage that has most of them, because they are copied with these layers.
 
     Source: arXiv 2104.07857, sections 5.1.2 and 6.1.
     """
-    layers, (weight, gradient, _) = [], model_states
+    (weight, gradient, _), place = model_states, [c.name for c in parameter_classes].index(EMBEDDINGS)
     parameters = [layer.split(parameter_classes, parameter_groups) for layer in layer_parameters]
-    average = average_layer(layer_kinds, parameters)
-    for layer, activations_of_kind in zip(parameters, kept_activations, strict=True):
-        offloaded = OffloadedLayer(
-            layer.name,
-            weights=offloaded_weight_bytes_per_layer * (weight.of(layer) / weight.of(average)),
-            gradients=offloaded_gradient_bytes_per_layer * (gradient.of(layer) / gradient.of(average)),
-            activations=activations_of_kind.bytes * activation_offload,
+    ends = latest(held.counts[place] for held in stage_parameters) / largest_stage_layers
+    weights, gradients = (
+        of_each_kind([(state.of(layer) + ends * state.bytes[place]) * state.offload for layer in parameters], average)
+        for state, average in (
+            (weight, offloaded_weight_bytes_per_layer),
+            (gradient, offloaded_gradient_bytes_per_layer),
         )
-        layers.append(offloaded)
-    return tuple(layers)
+    )
+    columns = zip(parameters, weights, gradients, kept_activations, strict=True)
+    return tuple(
+        OffloadedLayer(layer.name, weights=w, gradients=g, activations=kept.bytes * activation_offload)
+        for layer, w, g, kept in columns
+    )
 
 
 @records(**OFFLOADED)

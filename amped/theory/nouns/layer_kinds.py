@@ -197,6 +197,16 @@ def average_layer(kinds: Sequence[LayerKind], records: Sequence[Any]) -> Any:
     return replace(records[0], name="network", **means)
 
 
+def of_each_kind(own: Sequence[Any], average: Any) -> Sequence[Any]:
+    """A number for a layer of each kind: its own; layers that are alike have that of the average layer.
+
+    Args:
+        own: the number for a layer of each kind.
+        average: the number for the average layer.
+    """
+    return own if len(own) > 1 else [average]
+
+
 def _mean(kinds: Sequence[LayerKind], values: Sequence[Any]) -> Any:
     """The mean of a number over all layers of the network.
 
