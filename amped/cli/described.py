@@ -40,6 +40,7 @@ Config:
     --lookup-tables DIR: Your own lookup tables; repeatable.
     --formulas FILE: Your own formulas: a Python file, run.
     --anyway: Accept parts without a known bound.
+    --ideal: All days train: no failures, no checkpoints.
 Mapping:
     --gpus N: Number of accelerators.
     --nodes N: Number of servers.

@@ -46,6 +46,8 @@ _LIST = re.compile(r"\[.*\]|[^,:\"']+,[^\"']*|[\d.]+:[\d.]+:x?[\d.]+.*")
 
 # A value in double quotes, as --vary takes it.
 _QUOTED = re.compile(r'^"([^"]*)"$')
+# What --ideal sets to 1.
+IDEAL = "goodput_fraction"
 # The exit code of an answer that is not as --must asks.
 NOT_MET = 3
 
@@ -90,13 +92,14 @@ def asked(
     lookup_tables: Folders = None,
     formulas: Path | None = None,
     anyway: bool = False,
+    ideal: bool = False,
     **short: float | str | None,
 ) -> Asking:
     """The question that the options describe; its config is not read yet."""
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         problem = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(problem, "keep one; `amped compare` takes two")
-    values = changes(settings, **short) | anyway_of(anyway)
+    values = changes(settings, **short) | anyway_of(anyway) | ideal_of(ideal)
     is_named = named_config is not None or config != DEFAULT_CONFIG
     return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
 
@@ -104,6 +107,11 @@ def asked(
 def anyway_of(anyway: bool) -> dict[str, object]:
     """The setting of `--anyway`: estimate also where the cost of something not modeled has no bound; empty if `anyway` is false."""
     return {ANYWAY: True} if anyway else {}
+
+
+def ideal_of(ideal: bool) -> dict[str, object]:
+    """The setting of `--ideal`: all days train, without failures, checkpoints and evaluations; empty if `ideal` is false."""
+    return {IDEAL: 1.0} if ideal else {}
 
 
 @functools.wraps(asked)

@@ -31,6 +31,7 @@ def recommend(
     settings: list[str] | None = None,
     lookup_tables: options.Folders = None,
     anyway: bool = False,
+    ideal: bool = False,
     as_json: bool = False,
     form: str | None = None,
     **short: float | str | None,
@@ -52,7 +53,7 @@ def recommend(
 
     options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
-    given, config = options.changes(settings, **short) | options.anyway_of(anyway), named_config or config
+    given, config = options.changes(settings, **short) | options.anyway_of(anyway) | options.ideal_of(ideal), named_config or config
     words = [*_words(config, given), *options.table_words(lookup_tables)]
     given = with_model(given, lookup_tables)
     is_tuned = given.get(MANNER) == TUNED and config == options.DEFAULT_CONFIG

@@ -17,6 +17,7 @@ def tune(
     settings: list[str] | None = None,
     lookup_tables: options.Folders = None,
     anyway: bool = False,
+    ideal: bool = False,
     as_json: bool = False,
     **short: float | str | None,
 ) -> None:
@@ -34,7 +35,7 @@ def tune(
     """
     from amped.drafting.tuning import USUAL, tuned
 
-    given = options.changes(settings, **short) | options.anyway_of(anyway)
+    given = options.changes(settings, **short) | options.anyway_of(anyway) | options.ideal_of(ideal)
     if data is not None:
         if LENGTHS in given:
             raise ConfigError(f"--data and --{LENGTHS} are the same", "keep one")

@@ -78,12 +78,14 @@ DETAILS = (
     "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers", "kind_activations",
     "microbatches_per_flush", "pipeline_flushes_per_step",
 )  # fmt: skip
+# What takes days from a training; the closed form knows none of it.
+CALENDAR = ("interruption_factor", "time_between_failures", "checkpoint_bytes", "checkpoint_interval_time", "evaluation_fraction")
 # Details that only one performance model has.
 MODEL_DETAILS = {
     "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",
                   "optimizer_durations", "bottleneck_stage_layer_passes", "bottleneck_stage_embedding_passes", "bottleneck_stage_output_head_passes",
                   *(f"{kind}_durations" for kind in (*BESIDE_KERNELS, "pipeline")), "pass_times", "whole_pass_times", "bottleneck_stage", "stage_send_time",
-                  "overlap_pipeline_communication", "layer_time", "layer_activation_bytes"),
+                  "overlap_pipeline_communication", "layer_time", "layer_activation_bytes", *CALENDAR),
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
               "weight_gathering_time", "multiply_accumulate_time", "layer_products", "layer_durations",

@@ -43,7 +43,7 @@ DOMAIN = ("scale_up_domain_size", "usable_domain_size", "number_of_used_fast_dom
 # The results that each line tells.
 OF_MEMORY = ("memory_per_accelerator_bytes", "fits_in_memory")
 OF_LINE = {
-    "FITS": OF_MEMORY, "NO FIT": OF_MEMORY, "TRAINING": ("training_time", "cost", "energy"),
+    "FITS": OF_MEMORY, "NO FIT": OF_MEMORY, "TRAINING": ("training_time", "goodput_fraction", "cost", "energy"),
     "TIME": ("step_time", "tokens_per_second_per_accelerator", "model_flops_utilization"),
 }  # fmt: skip
 # A line of the screen: its texts, each with its style.
@@ -208,8 +208,17 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     ]
     tokens = human.count(e["tokens_to_train"]).replace("trillion", "T").replace("billion", "G")
     yield as_given(e, "TRAINING", f"{tokens} tokens{_of_parameters(e)}: {', '.join(results)}", "")
+    yield from calendar_in_words(e)
     if "cost" not in e.given_results:
         yield price_in_words(e)
+
+
+def calendar_in_words(e: Estimation) -> Iterator[tuple[str, str, str]]:
+    """How many of the days train, and how often a failure and a checkpoint come; nothing where the user gave it."""
+    if "interruption_factor" in e and not {"training_time", "goodput_fraction"} & {*e.given_results}:
+        failures, checkpoints = (human.duration(e[name]) for name in ("time_between_failures", "checkpoint_interval_time"))
+        often = f"failure each {failures}, checkpoint each {checkpoints}"
+        yield "DAYS", f"{human.percent(e['goodput_fraction'])} train; {often}", ""
 
 
 def price_in_words(e: Estimation) -> tuple[str, str, str]:

@@ -35,6 +35,7 @@ HANDS_ON = (
     "layer_exposures",
     # offload
     "offload_fill_time",
+    "host_link_bandwidth_per_accelerator",
     "number_of_accelerators_of_a_host",
     "offloaded_activation_bytes_per_layer",
     "offloaded_weight_bytes_per_layer",

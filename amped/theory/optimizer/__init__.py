@@ -18,6 +18,7 @@ HANDS_ON = (
     "full_precision_copies",
     "optimizer_states_per_parameter",
     "optimizer_bytes_per_parameter",
+    "optimizer_states_by_class",
     "model_states",
     "updated_parameters",
     "device_updated_parameters",

@@ -38,6 +38,7 @@ HANDS_ON = (
     "layer_parameters",
     "tied_embedding_parameters",
     "non_expert_parameters_per_accelerator",
+    "network_parameters",
     "trained_parameters",
     "trained_parameters_per_accelerator",
     "expert_class_parameters",

@@ -192,19 +192,30 @@ def trained_parameters_per_accelerator(stage_parameters, parameter_classes):
     return latest(parameters.trained(parameter_classes) for parameters in stage_parameters)
 
 
-@quantity("count")
-def trained_parameters(
+@records()
+def network_parameters(
     layer_parameters, layer_kinds, layers, parameter_classes, embedding_parameters, output_head_parameters
 ):
+    """The parameters of the whole network by class.
+
+    Source: definition. Differs: routed experts of multi-token prediction are missing.
+    """
+    ends = {EMBEDDINGS: embedding_parameters + output_head_parameters}
+    counts = (
+        ends.get(c.name, 0.0) + layers * on([k.share for k in layer_kinds], numbers)
+        for c, *numbers in zip(parameter_classes, *(kind.counts for kind in layer_parameters), strict=True)
+    )
+    return (Parameters("network", tuple(counts)),)
+
+
+@quantity("count")
+def trained_parameters(network_parameters, parameter_classes):
     """The number of parameters of the whole network that training changes.
 
     Source: arXiv 2106.09685, section 4.2. Differs: routed experts of multi-token prediction are missing.
     """
-    ends = {EMBEDDINGS: embedding_parameters + output_head_parameters}
-    return total(
-        c.changes * (ends.get(c.name, 0.0) + layers * on([k.share for k in layer_kinds], numbers))
-        for c, *numbers in zip(parameter_classes, *(kind.counts for kind in layer_parameters), strict=True)
-    )
+    ((*counts,),) = [parameters.counts for parameters in network_parameters]
+    return total(c.changes * number for c, number in zip(parameter_classes, counts, strict=True))
 
 
 @quantity("count")

@@ -8,10 +8,22 @@ estimate.
 
 The page `parts` multiplies times per layer with the passes of the bottleneck stage. The pages `data_overlap`
 and `host_copies` use the time that layers leave free. The page `flops` counts the operations that a training needs, and
-those that it does. The pages `totals`, `goodput` and `cost` give time, utilization, energy and money.
+those that it does. The page `totals` gives time and utilization. The pages `checkpoints`, `failures` and `goodput` give
+the share of the days that trains, and the page `cost` energy and money.
 """
 
-PAGES = ("parts", "data_overlap", "uneven_replicas", "host_copies", "flops", "totals", "goodput", "cost")
+PAGES = (
+    "parts",
+    "data_overlap",
+    "uneven_replicas",
+    "host_copies",
+    "flops",
+    "totals",
+    "checkpoints",
+    "failures",
+    "goodput",
+    "cost",
+)
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
@@ -65,7 +77,13 @@ HANDS_ON = (
     "model_flops_utilization_counting_causal_scores",
     "hardware_flops_utilization_counting_all_scores",
     "hardware_flops_utilization_counting_causal_scores",
+    # checkpoints
+    "checkpoint_bytes",
+    # failures
+    "time_between_failures",
+    "interruption_factor",
     # goodput
+    "evaluation_fraction",
     "goodput_fraction",
     # cost
     "average_power_per_accelerator",

@@ -1,37 +1,34 @@
-"""Goodput: the time that checkpoints and failures take from a training; none where failures are not given."""
+"""Goodput: the share of the days that trains, after checkpoints, failures, evaluations, slow accelerators and waits."""
 
 import numpy as np
 
-from amped.theory.language.quantity import SYSTEM, quantity
-
-FAILING = ("accelerator_mean_time_between_failures", "checkpoint_time", "restart_time")
+from amped.theory.language.quantity import quantity
 
 
-@quantity("s")
-def time_between_failures(accelerator_mean_time_between_failures, number_of_accelerators):
-    """The mean time between failures of any accelerator of the run. Each failure stops the training.
+@quantity("1")
+def evaluation_fraction(batches_per_evaluation, steps_between_evaluations, gradient_layer_fraction):
+    """The time of evaluations, as a share of the time of all steps. A batch of one costs the forward pass of a step.
 
-    Source: definition, for independent failures.
+    Source: definition; a backward pass has twice the products of a forward pass (arXiv 2001.08361, section 2.1).
     """
-    return accelerator_mean_time_between_failures / number_of_accelerators
+    return batches_per_evaluation / steps_between_evaluations / (1 + 2 * gradient_layer_fraction)
 
 
-@quantity("s", category=SYSTEM)
-def checkpoint_interval_time(checkpoint_time, time_between_failures):
-    """The time of training between two checkpoints. Unless given, it is the interval with the least loss of time.
+@quantity("1")
+def straggler_fraction(accelerator_time_deviation, number_of_accelerators):
+    """What a step takes longer because all wait for the slowest of n accelerators: at most this share.
 
-    Source: Young, CACM 17(9), 1974, eq. 6.
+    The times of accelerators are normal around their mean, and the slowest of n is σ·√(2·ln n) above it at most.
+
+    Source: Boucheron, Lugosi, Massart, Concentration Inequalities, 2013, theorem 2.5 (maximal inequality).
     """
-    return np.sqrt(2 * checkpoint_time * time_between_failures)
+    return accelerator_time_deviation * np.sqrt(2 * np.log(number_of_accelerators))
 
 
-@quantity("1", when_given=FAILING)
-def goodput_fraction__failing(checkpoint_time, checkpoint_interval_time, restart_time, time_between_failures):
-    """The share of the time that advances the training, without checkpoints, restarts and lost work.
+@quantity("1")
+def goodput_fraction(interruption_factor, evaluation_fraction, straggler_fraction, data_stall_fraction):
+    """The share of the days that trains: without checkpoints, restarts, lost work, evaluations and waits.
 
-    A failure loses half an interval between checkpoints on average.
-
-    Source: Daly, Future Generation Computer Systems 22(3), 2006, section 2 (first order).
+    Source: arXiv 2402.15627, section 6.3 (steps × their time / total time).
     """
-    lost = (checkpoint_interval_time / 2 + restart_time) / time_between_failures
-    return 1 / (1 + checkpoint_time / checkpoint_interval_time + lost)
+    return 1 / (interruption_factor * (1 + evaluation_fraction + straggler_fraction + data_stall_fraction))
