@@ -31,7 +31,7 @@ PREFIXES = {
 COMMON = {
     "byte": {"B": 1.0, "MB": 1e6, "GB": 1e9, "TB": 1e12, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40, "bit": 0.125},
     "byte/s": {"GB/s": 1e9, "TB/s": 1e12, "Gbit/s": 1.25e8},
-    "s": {"ms": 1e-3, "us": 1e-6},
+    "s": {"ms": 1e-3, "us": 1e-6, "day": 86400.0},
     "Hz": {"MHz": 1e6, "GHz": 1e9},
     "flop/s": {"TFLOP/s": 1e12},
     "W": {"W": 1.0},

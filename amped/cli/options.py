@@ -99,19 +99,19 @@ def asked(
     if named_config is not None and config not in (DEFAULT_CONFIG, named_config):
         problem = f"{named_config!r} and --config {config!r} are two configs"
         raise ConfigError(problem, "keep one; `amped compare` takes two")
-    values = changes(settings, **short) | anyway_of(anyway) | ideal_of(ideal)
+    values = changes(settings, **short) | flags(anyway, ideal)
     is_named = named_config is not None or config != DEFAULT_CONFIG
     return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
 
 
-def anyway_of(anyway: bool) -> dict[str, object]:
-    """The setting of `--anyway`: estimate also where the cost of something not modeled has no bound; empty if `anyway` is false."""
-    return {ANYWAY: True} if anyway else {}
+def flags(anyway: bool, ideal: bool) -> dict[str, object]:
+    """The settings of `--anyway` and of `--ideal`; empty if neither is asked for.
 
-
-def ideal_of(ideal: bool) -> dict[str, object]:
-    """The setting of `--ideal`: all days train, without failures, checkpoints and evaluations; empty if `ideal` is false."""
-    return {IDEAL: 1.0} if ideal else {}
+    Args:
+        anyway: estimate also where the cost of something not modeled has no bound.
+        ideal: all days train, without failures, checkpoints and evaluations.
+    """
+    return {**({ANYWAY: True} if anyway else {}), **({IDEAL: 1.0} if ideal else {})}
 
 
 @functools.wraps(asked)

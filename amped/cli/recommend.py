@@ -53,7 +53,7 @@ def recommend(
 
     options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
-    given, config = options.changes(settings, **short) | options.anyway_of(anyway) | options.ideal_of(ideal), named_config or config
+    given, config = options.changes(settings, **short) | options.flags(anyway, ideal), named_config or config
     words = [*_words(config, given), *options.table_words(lookup_tables)]
     given = with_model(given, lookup_tables)
     is_tuned = given.get(MANNER) == TUNED and config == options.DEFAULT_CONFIG
@@ -61,8 +61,7 @@ def recommend(
     asked = _of_systems(config, given, system or (), lookup_tables)
     options.tell_notices(dict.fromkeys(notice for scenario in asked for notice in scenario.sources.notices))
     machines = recommended(asked, limits, is_tuned)
-    if form is not None:
-        _show_launch(asked, machines, form, is_tuned)
+    _show_launch(asked, machines, form, is_tuned)
     if as_json:
         options.tell_notices(filter(None, [costs_differ_by_list(machines)]))
         options.show_json([machine.to_dict() for machine in machines])
@@ -102,8 +101,8 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
     return words + [word for name, value in rest.items() for word in ("--set", f"{name}={value}")] + anyway
 
 
-def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: str, is_tuned: bool) -> None:
-    """Prints on stderr the launch line of the first machine that has a mapping; nothing if none has one."""
+def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: str | None, is_tuned: bool) -> None:
+    """Prints on stderr the launch line of the first machine that has a mapping; nothing if none has one or no `form` is asked."""
     from amped.configuring.scenario import asked_again
     from amped.drafting.chooser import completed
     from amped.drafting.switches import tuned
@@ -111,7 +110,7 @@ def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: st
     from amped.interop.exporting import target
 
     best = next((machine for machine in machines if machine.row is not None), None)
-    if best is None:
+    if best is None or form is None:
         return
     by_system = {row.name: scenario for scenario in reversed(asked) if (row := scenario.sources.rows.get(SYSTEM))}
     question = by_system.get(best.system, asked[0]).question

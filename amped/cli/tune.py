@@ -35,7 +35,7 @@ def tune(
     """
     from amped.drafting.tuning import USUAL, tuned
 
-    given = options.changes(settings, **short) | options.anyway_of(anyway) | options.ideal_of(ideal)
+    given = options.changes(settings, **short) | options.flags(anyway, ideal)
     if data is not None:
         if LENGTHS in given:
             raise ConfigError(f"--data and --{LENGTHS} are the same", "keep one")

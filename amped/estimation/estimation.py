@@ -79,7 +79,13 @@ DETAILS = (
     "microbatches_per_flush", "pipeline_flushes_per_step",
 )  # fmt: skip
 # What takes days from a training; the closed form knows none of it.
-CALENDAR = ("interruption_factor", "time_between_failures", "checkpoint_bytes", "checkpoint_interval_time", "evaluation_fraction")
+CALENDAR = (
+    "interruption_factor",
+    "time_between_failures",
+    "checkpoint_bytes",
+    "checkpoint_interval_time",
+    "evaluation_fraction",
+)
 # Details that only one performance model has.
 MODEL_DETAILS = {
     "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",

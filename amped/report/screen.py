@@ -216,7 +216,9 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
 def calendar_in_words(e: Estimation) -> Iterator[tuple[str, str, str]]:
     """How many of the days train, and how often a failure and a checkpoint come; nothing where the user gave it."""
     if "interruption_factor" in e and not {"training_time", "goodput_fraction"} & {*e.given_results}:
-        failures, checkpoints = (human.duration(e[name]) for name in ("time_between_failures", "checkpoint_interval_time"))
+        failures, checkpoints = (
+            human.duration(e[name]) for name in ("time_between_failures", "checkpoint_interval_time")
+        )
         often = f"failure each {failures}, checkpoint each {checkpoints}"
         yield "DAYS", f"{human.percent(e['goodput_fraction'])} train; {often}", ""
 

@@ -23,7 +23,7 @@ def on(day: str, patch: pytest.MonkeyPatch) -> None:
 
 def test_it_stands_below_the_training() -> None:
     words = [word for word, _, _ in answers(amped.estimate(system="DGX H100", **RUN))]
-    assert words[-2:] == ["TRAINING", "PRICE"]
+    assert words[-3:] == ["TRAINING", "DAYS", "PRICE"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Checkpoints: their bytes, the time for which one stops the training, and the time to read one back."""
+"""Checkpoints: their bytes, and the times until storage and the hosts have them. The table says for which one waits."""
 
 from amped.theory.language.quantity import SYSTEM, quantity
 from amped.theory.nouns.records import total
@@ -36,57 +36,6 @@ def checkpoint_copy_time(checkpoint_bytes, host_link_bandwidth_per_accelerator, 
 
 
 @quantity("s", category=SYSTEM)
-def checkpoint_time(checkpoint_write_time):
-    """The time for which a checkpoint stops the training: until it is written. Source: definition."""
-    return checkpoint_write_time
-
-
-@quantity("s", category=SYSTEM, choice="checkpoint_mode", value="asynchronous")
-def checkpoint_time__asynchronous(checkpoint_copy_time):
-    """The time for which a checkpoint stops the training: until the hosts have it; they write while training goes on.
-
-    Source: arXiv 2402.15627, section 4.4.
-    """
-    return checkpoint_copy_time
-
-
-@quantity("s", category=SYSTEM, choice="checkpoint_mode", value="in_memory")
-def checkpoint_time__in_memory(checkpoint_copy_time):
-    """The time for which a checkpoint stops the training: until the hosts have it. It also stays in their memory.
-
-    Source: GEMINI, SOSP 2023, section 4 (messages to the memory of other hosts fit beside those of the training).
-    """
-    return checkpoint_copy_time
-
-
-@quantity("s")
-def checkpoint_read_time(checkpoint_write_time):
-    """The time to read the last checkpoint: as long as to write it.
-
-    Source: assumption; one accelerator reads for all that need the same bytes (arXiv 2402.15627, section 4.4).
-    """
-    return checkpoint_write_time
-
-
-@quantity("s", choice="checkpoint_mode", value="in_memory")
-def checkpoint_read_time__in_memory(checkpoint_copy_time):
-    """The time to read the last checkpoint from the memory of the hosts.
-
-    Source: GEMINI, SOSP 2023, section 6. Differs: the one host that was replaced reads from another one's memory.
-    """
-    return checkpoint_copy_time
-
-
-@quantity("s")
-def checkpoint_flush_time(checkpoint_time):
-    """The time of training until a checkpoint can be read: none, because training waits for it. Source: definition."""
-    return 0 * checkpoint_time
-
-
-@quantity("s", choice="checkpoint_mode", value="asynchronous")
-def checkpoint_flush_time__asynchronous(checkpoint_write_time):
-    """The time of training until a checkpoint can be read: the hosts write it beside the training.
-
-    Source: PyTorch, torch.distributed.checkpoint.async_save (one save at a time).
-    """
-    return checkpoint_write_time
+def checkpoint_time(checkpoint_bytes, waited_checkpoint_bandwidth, number_of_accelerators):
+    """The time for which a checkpoint stops the training. Source: arXiv 2402.15627, section 4.4."""
+    return checkpoint_bytes / (waited_checkpoint_bandwidth * number_of_accelerators)

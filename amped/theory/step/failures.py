@@ -42,7 +42,7 @@ def best_checkpoint_interval_time__young(checkpoint_time, time_between_failures)
 
 @quantity("s", category=SYSTEM)
 def checkpoint_interval_time(best_checkpoint_interval_time, checkpoint_flush_time):
-    """The time of training between two checkpoints: the best one; the one before is then written. Source: definition."""
+    """The time of training between two checkpoints: the best, and long enough to write one. Source: definition."""
     return np.maximum(best_checkpoint_interval_time, checkpoint_flush_time)
 
 

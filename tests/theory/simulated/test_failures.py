@@ -52,7 +52,9 @@ def test_no_other_interval_loses_2_percent_less_than_that_of_daly(run, lives):
 def test_the_first_order_is_as_good_while_a_checkpoint_is_short_and_worse_when_it_is_long(lives):
     for run, most in (("64 accelerators", 0.02), ("16,384 accelerators", 0.02), ("slow storage", 0.1)):
         between, checkpoint, *_ = RUNS[run]
-        intervals = (best(checkpoint, between) for best in (best_checkpoint_interval_time__young, best_checkpoint_interval_time))
+        intervals = (
+            best(checkpoint, between) for best in (best_checkpoint_interval_time__young, best_checkpoint_interval_time)
+        )
         young, daly = (advanced_share(*RUNS[run], float(interval), lives) for interval in intervals)
         assert young == pytest.approx(daly, rel=most)
     assert young < daly  # slow storage: ten minutes of each hour
