@@ -10,6 +10,7 @@ from typing import Any
 from amped.base.errors import AmpedError, one_line
 from amped.configuring.scenario import Scenario, asked_again
 from amped.estimation.estimation import Estimation, estimated
+from amped.estimation.order import range_of
 from amped.estimation.remedies import smallest_change
 from amped.exploration.answer import Exploration, explored, settings
 from amped.exploration.request import Options
@@ -39,9 +40,11 @@ class Line:
     lacks: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The values, all results and what is lacking, as plain data."""
+        """The values, all results, the ends of the cost and what is lacking, as plain data."""
         e = self.estimation
         results = e.to_dict() if e else {}
+        if e and "cost" in e:
+            results |= {"cost_low": range_of(e, "cost").low, "cost_high": range_of(e, "cost").high}
         if e and e.scenario.sources.preliminary:
             results["notices"] = e.scenario.sources.preliminary
         return {**results, **self.values, "candidates": self.candidates, "feasible": self.feasible, "lacks": self.lacks}

@@ -180,7 +180,8 @@ def _doublings(scenario: Scenario, limits: Limits) -> Iterator[list[int]]:
     """
     single = estimated(_with(scenario, ALONE, completed))
     node = int(single["number_of_accelerators_per_node"])
-    peak_time = LEAST_COMPUTED * single["training_time"] * single["model_flops_utilization_counting_all_scores"]
+    trained_time = single["training_time"] * single["goodput_fraction"]
+    peak_time = LEAST_COMPUTED * trained_time * single["model_flops_utilization_counting_all_scores"]
     if limits.budget is not None and peak_time * _price(single) > limits.budget:
         return
     least = max(1.0, peak_time / limits.deadline / node) if limits.deadline else 1.0

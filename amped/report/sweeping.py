@@ -10,11 +10,12 @@ from amped.configuring.sources import LookedUp
 from amped.drafting.each_value import Line
 from amped.estimation.estimation import Estimation
 from amped.estimation.one_list import costs_not_compared
+from amped.estimation.order import memory_left, range_of, tied
 from amped.report import human
 from amped.report.axes_values import axis_label, scale
 from amped.report.ranking import OTHER_BATCHES
 from amped.report.rows_formats import as_csv as rows_as_csv
-from amped.report.screen import mapping_in_words
+from amped.report.screen import mapping_in_words, plus_minus
 from amped.report.tables import Part, drawn, table
 from amped.tables.table_files import COMPANIONS
 from amped.theory.language.catalogue import catalogue
@@ -28,6 +29,13 @@ LEAST_MAPPING = 28
 SHOWN = {"training_time": "training", "cost": "cost", "energy": "energy", "electricity_cost": "electricity",
          "carbon_emissions": "CO2", "model_flops_utilization": "MFU", "memory_per_accelerator_bytes": "memory"}  # fmt: skip
 ALWAYS = ("training_time", "cost")
+# Who compares these buys a machine: the ends of the cost, the free memory and the evidence stand in the table.
+MACHINES = ("system", "accelerator")
+FOR_BUYERS = {
+    name: head
+    for name, head in SHOWN.items()
+    if name not in ("model_flops_utilization", "memory_per_accelerator_bytes")
+}
 # What may differ between the lines without being swept: its head, its value, and how a value is told that all share.
 BESIDE: dict[str, tuple[Callable[[Estimation], str], str]] = {
     "model": (lambda e: _row_name(e, NETWORK), "{}"),
@@ -81,12 +89,47 @@ def _columns(
     estimations = [line.estimation for line in lines]
     columns = {_head(name): [_value(name, line.values[name]) for line in lines] for name in names}
     columns |= {head: [BESIDE[head][0](e) if e else "-" for e in estimations] for head in differing}
-    for name, head in (SHOWN | {objective: SHOWN.get(objective) or human.label(objective)}).items():
+    is_for_buyers = any(name in MACHINES for name in names)
+    shown = FOR_BUYERS if is_for_buyers else SHOWN
+    for name, head in (shown | {objective: SHOWN.get(objective) or human.label(objective)}).items():
         values = [e[name] if e is not None and name in e else None for e in estimations]
         if name in ALWAYS or values.count(None) < len(values):
             unit, cells = _column(name, values)
             columns[f"{head}\n{unit}".rstrip()] = cells
+        if name == "cost" and is_for_buyers:
+            columns |= _ends_of_cost(estimations)
+    if is_for_buyers:
+        columns |= _how_sure(estimations)
     return columns | {"mapping": [*map(_mapping, estimations)]}
+
+
+def _ends_of_cost(estimations: Sequence[Estimation | None]) -> dict[str, list[str]]:
+    """The columns of the least and of the highest cost, by the price's range and the error; none without a cost."""
+    ranges = [range_of(e, "cost") if e is not None and "cost" in e else None for e in estimations]
+    likely = [None if r is None else r.likely for r in ranges]
+    if likely.count(None) == len(likely):
+        return {}
+    unit = _column("cost", likely)[0]
+    size, _ = scale("cost", [cost for cost in likely if cost is not None])
+    ends = {
+        "low": [None if r is None else r.low for r in ranges],
+        "high": [None if r is None else r.high for r in ranges],
+    }
+    return {f"{head}\n{unit}": ["-" if cost is None else human.digits(cost / size, 3) for cost in costs]
+            for head, costs in ends.items()}  # fmt: skip
+
+
+def _how_sure(estimations: Sequence[Estimation | None]) -> dict[str, list[str]]:
+    """The columns of the free memory, the error and the evidence."""
+    return {
+        "free\nmemory": ["-" if e is None else human.percent(memory_left(e), 0) for e in estimations],
+        "sure": ["-" if e is None else _sure(e) for e in estimations],
+    }
+
+
+def _sure(e: Estimation) -> str:
+    """The error of the time, and the evidence for it."""
+    return f"{plus_minus(e.error_band.error_fraction)} {e.grade}" if e.error_band else e.grade
 
 
 def _mapping(e: Estimation | None) -> str:
@@ -150,13 +193,27 @@ def _verdict(lines: Sequence[Line], names: Sequence[str]) -> Iterator[Part]:
         if name == "cost" and (reason := costs_not_compared(e for _, _, e in ranked)):
             yield reason, "yellow"
             continue
-        (least, first, best), (next_least, second, next_best) = ranked[:2]
-        error = max((e.error_band.error_fraction for e in (best, next_best) if e.error_band), default=0.0)
-        share = next_least / least - 1
-        doubt = f", but each is known within ± {human.percent(error, 0)} only" if share < error else ""
         of_priced = f" of the {len(ranked)} with a price" if name == "cost" and len(ranked) < len(lines) else ""
-        yield (f"{word}{of_priced}: {_values_in_words(lines[first], names)} "
-                   f"({_values_in_words(lines[second], names)} takes {human.percent(share, 0)} more{doubt})")  # fmt: skip
+        yield f"{word}{of_priced}: {_first(name, [(_values_in_words(lines[place], names), e) for _, place, e in ranked])}"
+
+
+def _first(name: str, ranked: Sequence[tuple[str, Estimation]]) -> str:
+    """Which is the first of a ranking in words; those that the bands do not tell apart are a tie."""
+    (first, best), (second, next_best) = ranked[:2]
+    ties = [ranked[place] for place in tied([e for _, e in ranked], name)]
+    if len(ties) == 1:
+        return f"{first} ({second} takes {human.percent(next_best[name] / best[name] - 1, 0)} more)"
+    names = " or ".join(words for words, _ in ties)
+    others = ", ".join(f"{words} takes {human.percent(e[name] / best[name] - 1, 0)} more" for words, e in ties[1:])
+    error = max((e.error_band.error_fraction for _, e in ties if e.error_band), default=0.0)
+    prices = ", and prices have a range" if name == "cost" and any(_has_range(e) for _, e in ties) else ""
+    return f"{names}, a tie ({others}, but each is known within {plus_minus(error)} only{prices})"
+
+
+def _has_range(e: Estimation) -> bool:
+    """Whether the price of an estimate's list has a low and a high end."""
+    price = e.scenario.sources.price
+    return price is not None and price.low < price.high
 
 
 def _notes(estimations: Sequence[Estimation]) -> Iterator[Part]:
