@@ -55,7 +55,9 @@ RESULTS = (
 # What says the format of matrix products.
 FORMAT = PRECISION, SCALES = "matrix_precision", "fp8_scaling"
 IN_BLOCKS = "blockwise fp8"
-OPTIONAL_RESULTS = ("energy", "cost", "electricity_cost", "carbon_emissions")
+OPTIONAL_RESULTS = (
+    "energy", "cost", "token_cost", "electricity_cost", "carbon_emissions", "owning_price", "owning_cost", "break_even_use_fraction",
+)  # fmt: skip
 # Shares of the peak by a convention that counts scores which nobody computes; with windows they may exceed 1.
 COUNTING_ALL_SCORES = tuple(name for name in RESULTS if name.endswith("_counting_all_scores"))
 MAPPING_ECHO = (

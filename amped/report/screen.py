@@ -211,6 +211,20 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     yield from calendar_in_words(e)
     if "cost" not in e.given_results:
         yield price_in_words(e)
+    yield from owning_in_words(e)
+
+
+def owning_in_words(e: Estimation) -> Iterator[tuple[str, str, str]]:
+    """What the training costs on a bought machine, and from which use on buying is cheaper; nothing without a purchase cost."""
+    if e.plan.lacking.get("owning_cost"):
+        return
+    owned = f"{human.value(e['owning_cost'], 'dollar')} on a machine of one's own, {human.value(e['owning_price'], 'dollar/s')}"
+    if e.plan.lacking.get("break_even_use_fraction"):
+        yield "OWNED", owned, ""
+        return
+    use = e["break_even_use_fraction"]
+    cheaper = f"buying is cheaper from {human.percent(use, 0)} use on" if use <= 1 else "renting is cheaper at any use"
+    yield "OWNED", f"{owned}; {cheaper}", ""
 
 
 def calendar_in_words(e: Estimation) -> Iterator[tuple[str, str, str]]:

@@ -16,7 +16,9 @@ class Known(dict[str, float]):
     def __init__(self, error: float = 0.0, low: float = 1.0, high: float = 1.0, **results: float) -> None:
         super().__init__(results)
         self.error_band = SimpleNamespace(error_fraction=error)
-        self.scenario: Any = SimpleNamespace(sources=SimpleNamespace(price=Price("a list", low=low, median=1, high=high)))
+        self.scenario: Any = SimpleNamespace(
+            sources=SimpleNamespace(price=Price("a list", low=low, median=1, high=high))
+        )
 
 
 def test_a_difference_beyond_the_error_is_an_order_and_one_within_it_a_tie() -> None:

@@ -9,7 +9,8 @@ estimate.
 The page `parts` multiplies times per layer with the passes of the bottleneck stage. The pages `data_overlap`
 and `host_copies` use the time that layers leave free. The page `flops` counts the operations that a training needs, and
 those that it does. The page `totals` gives time and utilization. The pages `checkpoints`, `failures` and `goodput` give
-the share of the days that trains, and the page `cost` energy and money.
+the share of the days that trains, and the pages `cost` and
+`owning` energy and money.
 """
 
 PAGES = (
@@ -23,6 +24,7 @@ PAGES = (
     "failures",
     "goodput",
     "cost",
+    "owning",
 )
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
@@ -91,4 +93,9 @@ HANDS_ON = (
     "cost",
     "electricity_cost",
     "carbon_emissions",
+    # owning
+    "owning_price",
+    "owning_cost",
+    "break_even_use_fraction",
+    "token_cost",
 )

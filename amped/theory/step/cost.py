@@ -30,9 +30,9 @@ def energy(average_power_per_accelerator, number_of_accelerators, training_time)
 
 
 @quantity("dollar")
-def cost(accelerator_price, number_of_accelerators, training_time):
-    """The price of renting all accelerators for the training. Source: definition."""
-    return accelerator_price * number_of_accelerators * training_time
+def cost(accelerator_price, number_of_accelerators, number_of_spare_accelerators, training_time):
+    """The price of renting all accelerators for the training, with the spare ones. Source: definition."""
+    return accelerator_price * (number_of_accelerators + number_of_spare_accelerators) * training_time
 
 
 @quantity("J", when_given=("power_usage_effectiveness",))
