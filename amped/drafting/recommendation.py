@@ -1,4 +1,4 @@
-"""The fewest accelerators of a system that train a network within a time or for an amount of money."""
+"""The fewest accelerators of a system that train a network within a time, or the most that train it for an amount of money."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ from amped.theory.language.quantity import SYSTEM
 Choose = Callable[[Mapping[str, object], Any, Any], Scenario]
 # How many sizes of the machine are tried for each doubling; and how many doublings, from the smallest possible size.
 SIZES, DOUBLINGS = 16, 8
+# The most accelerators that a budget alone is asked for: about as many as any published run had.
+LARGEST = 16_384
+# How often the sizes between one within the budget and one beyond it are halved.
+BISECTIONS = 3
 # A smaller machine uses its accelerators better, but by less than this factor within a doubling. Assumed.
 BETTER = 1.25
 # The FLOPs of a model count all attention scores; a causal network computes at least half of them.
@@ -67,6 +71,7 @@ class Recommendation:
     held: str
     scenario: Scenario
     notices: tuple[str, ...] = ()
+    estimate: Estimation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The recommendation as plain data."""
@@ -87,8 +92,15 @@ class _Size:
         return bool(e["fits_in_memory"]) and all(e[name] <= most for name, most in limits.given.items())
 
 
+# The size that is tried for a number of accelerators, and all that were.
+Mapped = Callable[[int], _Size | None]
+Tried = dict[int, _Size | None]
+
+
 def recommended(scenarios: list[Scenario], limits: Limits, is_tuned: bool = False) -> list[Recommendation]:
-    """The recommendation for each system, the cheapest first; the fewest accelerators first if a price is unknown or of another list.
+    """The recommendation for each system: with a deadline the cheapest first, with a budget alone the fastest first.
+
+    The fewest accelerators come first if a price is unknown or of another list.
 
     Args:
         scenarios: one for each system.
@@ -102,6 +114,7 @@ def recommended(scenarios: list[Scenario], limits: Limits, is_tuned: bool = Fals
         raise ConfigError("neither a deadline nor a budget is given", 'for example --deadline "30 days"')
     recommendations = [_of_system(scenario, limits, tuned if is_tuned else completed) for scenario in scenarios]
     by = "cost" if are_ranked_by_cost(recommendations) else "number_of_accelerators"
+    by = by if limits.deadline else "training_time"
     return sorted(recommendations, key=lambda r: (r.row is None, r.row[by] if r.row else 0.0))
 
 
@@ -117,7 +130,7 @@ def costs_differ_by_list(recommendations: Iterable[Recommendation]) -> str:
 
 
 def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommendation:
-    """The recommendation for one system: the smallest tried size whose fastest mapping keeps the limits."""
+    """The recommendation for one system: with a deadline the smallest tried size that keeps the limits, else the fastest."""
     tried: dict[int, _Size | None] = {}
 
     def mapped(size: int) -> _Size | None:
@@ -125,22 +138,57 @@ def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommenda
             tried[size] = _of_size(scenario, size, choose)
         return tried[size]
 
-    for sizes in _doublings(scenario, limits):
+    found = (_fewest if limits.deadline else _fastest)(_doublings(scenario, limits), limits, mapped, tried)
+    size = tried[found] if found else None
+    if found is None or size is None:
+        return Recommendation(
+            _system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="", scenario=scenario
+        )
+    counted = (other for other in tried if other <= found or not limits.deadline)
+    return Recommendation(
+        system=_system_name(scenario), sizes=tuple(sorted(counted)),
+        row=size.estimate.to_dict(), settings=size.settings, scenario=size.estimate.scenario,
+        held=NOT_TRIED if _is_open(scenario) else space_of(SPACE).held,
+        notices=tuple(size.estimate.scenario.sources.preliminary), estimate=size.estimate,
+    )  # fmt: skip
+
+
+def _fewest(doublings: Iterator[list[int]], limits: Limits, mapped: Mapped, tried: Tried) -> int | None:
+    """The smallest size whose fastest mapping keeps the limits; None if no size does."""
+    for sizes in doublings:
         if limits.deadline and not _in_time(filter(None, map(mapped, reversed(sizes))), limits.deadline):
             continue
         for size in _worth_trying(sizes, filter(None, tried.values()), limits.deadline):
             fitting = mapped(size)
             if fitting and fitting.keeps(limits):
-                return Recommendation(
-                    system=_system_name(scenario), sizes=tuple(sorted(other for other in tried if other <= size)),
-                    row=fitting.estimate.to_dict(), settings=fitting.settings,
-                    scenario=fitting.estimate.scenario,
-                    held=NOT_TRIED if _is_open(scenario) else space_of(SPACE).held,
-                    notices=tuple(fitting.estimate.scenario.sources.preliminary),
-                )  # fmt: skip
-    return Recommendation(
-        _system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="", scenario=scenario
+                return size
+    return None
+
+
+def _fastest(doublings: Iterator[list[int]], limits: Limits, mapped: Mapped, tried: Tried) -> int | None:
+    """The size that trains in the least time within the budget; None if no size does.
+
+    More accelerators train faster and cost more, because each does less. So the largest size is tried first, then always
+    the half, until one costs no more than the budget; then sizes between the last two.
+    """
+    node = next(doublings, [0])[0]  # none where even the peak rate costs more
+    sizes = (
+        [LARGEST // node // 2**k * node for k in range(LARGEST.bit_length()) if LARGEST // node // 2**k] if node else []
     )
+    low = next((size for size in sizes if (found := mapped(size)) and found.keeps(limits)), None)
+    high = min((size for size in tried if low and size > low), default=None)
+    for _ in range(BISECTIONS):
+        middle = _between(low, high, node) if low and high else None
+        found = mapped(middle) if middle else None
+        low, high = (middle, high) if found and found.keeps(limits) else (low, middle or high)
+    kept = {size: found.estimate["training_time"] for size, found in tried.items() if found and found.keeps(limits)}
+    return min(kept, key=kept.__getitem__, default=None)
+
+
+def _between(low: int, high: int, node: int) -> int | None:
+    """A size half-way between two, in whole nodes; None if there is none."""
+    middle = (low + high) // 2 // node * node
+    return middle if low < middle < high else None
 
 
 def _worth_trying(sizes: Sequence[int], tried: Iterable[_Size], deadline: float | None) -> list[int]:

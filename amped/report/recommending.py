@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from amped.base.commands import broken, command
 from amped.base.numbers import settable
 from amped.drafting.recommendation import Limits, Recommendation, are_ranked_by_cost, costs_differ_by_list
+from amped.estimation.order import range_of, tied
 from amped.exploration.results import Row
 from amped.report import human
 from amped.report.axes_values import unit_of
+from amped.report.screen import batch_in_words
 from amped.report.tables import Part, drawn, table
 from amped.report.width import columns
 from amped.theory.nouns.parallelisms import PLACED
@@ -22,14 +24,14 @@ HEADS = ("system", "accelerators", "training", "cost", "MFU", "memory", "mapping
 def recommendation(
     title: str, limits: Limits, systems: Sequence[Recommendation], words: Sequence[str]
 ) -> Iterator[Part]:
-    """The fewest accelerators of each system, the cheapest system first, and a command for details of the first.
+    """The fewest accelerators of each system, or with a budget alone the fastest machine, and a command for details of the first.
 
     `words` are the options that an estimate of the question needs besides the mapping.
     """
     wishes = [f"in {human.duration(limits.deadline)}"] if limits.deadline else []
     wishes += [f"for {human.value(limits.budget, 'dollar')}"] if limits.budget else []
-    order = " of each system, the cheapest first" if len(systems) > 1 and are_ranked_by_cost(systems) else ""
-    yield f"{title}: the fewest accelerators that train it {' and '.join(wishes)}{order}\n", "bold"
+    sought = "the fewest accelerators that train it" if limits.deadline else "the fastest machine that trains it"
+    yield f"{title}: {sought} {' and '.join(wishes)}{_order(systems, limits)}\n", "bold"
     if any(system.row for system in systems):
         yield table(HEADS, [_line(system.system, system.row) for system in systems if system.row], ("mapping",))
     for system in systems:
@@ -41,9 +43,44 @@ def recommendation(
     first = systems[0]
     if first.row is not None:
         yield "\n" + "\n".join(broken(command("estimate", *words, *_settings(first, words)), columns()))
-        if limits.deadline is None:
-            yield "\nMore accelerators train faster, for about as much: --deadline says how fast it must be."
-        yield f"\n{_tried(first)}\nmapping is {' x '.join(PLACED)}; not searched: {first.held}", "dim"
+        yield from _range(systems, limits)
+        yield (
+            f"\n{_tried(first, limits.deadline is not None)}\nmapping is {' x '.join(PLACED)}; not searched: {first.held}",
+            "dim",
+        )
+
+
+def _order(systems: Sequence[Recommendation], limits: Limits) -> str:
+    """By what the systems are sorted, in words; empty for a single one."""
+    if len(systems) < 2:
+        return ""
+    if limits.deadline is None:
+        return ", of each system, the fastest first"
+    return " of each system, the cheapest first" if are_ranked_by_cost(systems) else ""
+
+
+def _range(systems: Sequence[Recommendation], limits: Limits) -> Iterator[Part]:
+    """Between which times and costs the first lies, and what would change the answer."""
+    found = [(system.system, system.estimate) for system in systems if system.estimate]
+    if limits.deadline is not None or not found:
+        return
+    (name, best), *others = found
+    time, cost = range_of(best, "training_time"), range_of(best, "cost")
+    days = f"{human.duration(time.low)} to {human.duration(time.high)}"
+    money = f"{human.value(cost.low, 'dollar')} to {human.value(cost.high, 'dollar')}"
+    yield f"\nRange of {name}: {days}, {money}."
+    ties = {found[place][0] for place in tied([e for _, e in found], "training_time")}
+    for other, e in others:
+        share = human.percent(e["training_time"] / best["training_time"] - 1, 0)
+        within = ", which is within the error: a tie" if other in ties else ""
+        yield f"{other} takes {share} longer within the budget{within}."
+    if limits.budget and cost.high > limits.budget:
+        yield "At the high end of its error and price it costs more than the budget.", "yellow"
+    batch = f"its batch of {batch_in_words(best)}"
+    if max(systems[0].sizes) == best["number_of_accelerators"]:
+        yield f"Not the budget bounds it, but the largest size that was tried; and {batch}: --gbs takes another."
+    else:
+        yield f"More accelerators do not train it faster within the budget. What else would change it: {batch} (--gbs), and other prices (--cloud, --term)."
 
 
 def _line(system: str, row: Row) -> list[str]:
@@ -60,8 +97,11 @@ def _none(system: Recommendation) -> str:
     return f"none of {len(system.sizes)} sizes from {system.sizes[0]:,} to {system.sizes[-1]:,} accelerators does"
 
 
-def _tried(system: Recommendation) -> str:
+def _tried(system: Recommendation, is_for_time: bool) -> str:
     """Sentences on the sizes of the machine that were tried."""
+    if not is_for_time:
+        sizes = ", ".join(f"{size:,}" for size in system.sizes)
+        return f"Sizes of {system.system} that were tried, in whole nodes: {sizes} accelerators."
     if len(system.sizes) == 1:
         return "One size was tried, in whole nodes: the smallest that could be fast enough at its peak rate."
     return (f"{len(system.sizes)} sizes of {system.system} were tried, from {system.sizes[0]:,} accelerators to this one, in whole nodes. No smaller "

@@ -147,6 +147,17 @@ def _price(cells: dict[str, str]) -> Price:
     )  # fmt: skip
 
 
+def priced_rows(market: Sequence[Price], provider: str, term: str | None = None) -> dict[str, str]:
+    """The rows that one provider has a price for, each with the source of the price, which may name the shape of the machine.
+
+    Args:
+        market: all prices.
+        provider: who rents them.
+        term: one of `TERMS`; on demand without it.
+    """
+    return {p.row: p.source for p in of_provider(market, provider) if p.term == (term or TERMS[0])}
+
+
 def price_of(
     market: Sequence[Price], rows: Collection[str], provider: str, region: str | None = None, term: str | None = None
 ) -> Price | None:
