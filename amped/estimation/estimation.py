@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -55,9 +55,9 @@ RESULTS = (
 # What says the format of matrix products.
 FORMAT = PRECISION, SCALES = "matrix_precision", "fp8_scaling"
 IN_BLOCKS = "blockwise fp8"
-OPTIONAL_RESULTS = (
-    "energy", "cost", "token_cost", "electricity_cost", "carbon_emissions", "owning_price", "owning_cost", "break_even_use_fraction",
-)  # fmt: skip
+OPTIONAL_RESULTS = ("energy", "cost", "token_cost", "electricity_cost", "carbon_emissions")
+# Results of who buys a machine, and what says that somebody does.
+BOUGHT, OWNING_RESULTS = "purchase_cost", ("owning_price", "owning_cost", "break_even_use_fraction")
 # Shares of the peak by a convention that counts scores which nobody computes; with windows they may exceed 1.
 COUNTING_ALL_SCORES = tuple(name for name in RESULTS if name.endswith("_counting_all_scores"))
 MAPPING_ECHO = (
@@ -264,7 +264,7 @@ class Estimation:
         values: dict[str, float | bool | str] = {name: self._plain(name) for name in RESULTS}
         if "number_of_windowed_layers" in self and self["number_of_windowed_layers"] > 0:
             values |= dict.fromkeys(COUNTING_ALL_SCORES, "unknown: an attention window leaves scores out")
-        for name in OPTIONAL_RESULTS:
+        for name in optional_results(self.scenario.sources.given):
             lacking = self.plan.lacking.get(name)
             values[name] = f"unknown: {', '.join(lacking)} not given" if lacking else self._plain(name)
         return {
@@ -417,7 +417,12 @@ def _planned(scenario: Scenario) -> Plan:
     catalogue = scenario.catalogue
     model = chosen_values(catalogue, scenario.sources)["performance_model"]
     names = (*RESULTS, *MAPPING_ECHO, *catalogue.constraints, *DETAILS, *MODEL_DETAILS[model])
-    return plan(catalogue, names, scenario.sources, OPTIONAL_RESULTS)
+    return plan(catalogue, names, scenario.sources, optional_results(scenario.sources.given))
+
+
+def optional_results(given: Collection[str]) -> tuple[str, ...]:
+    """The results that not every configuration has: those of a bought machine only if a purchase cost is given."""
+    return OPTIONAL_RESULTS + (OWNING_RESULTS if BOUGHT in given else ())
 
 
 def _checked(scenario: Scenario, chosen: Plan, results: Results | None = None) -> Results:

@@ -19,7 +19,7 @@ from amped.configuring.scenario import Scenario, asked_again
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import run
 from amped.engine.resolve import plan
-from amped.estimation.estimation import MAPPING_ECHO, OPTIONAL_RESULTS, RESULTS, Estimation, estimated
+from amped.estimation.estimation import MAPPING_ECHO, RESULTS, Estimation, estimated, optional_results
 from amped.estimation.remedies import smallest_change
 from amped.exploration.all_candidates import FEASIBLE, FITS
 from amped.exploration.asked_space import searched
@@ -252,7 +252,7 @@ def _results(search: Search, branch: Branch, ranking: Sequence[Ranked]) -> Itera
     asked_names += [n for wish in search.wishes for n in (wish.name, *wish.quantities) if not catalogue[n].is_selector]
     given = {n: v for n, v in family.sources.given.items() if n in columns or n not in names}
     wanted = dict.fromkeys((*COLUMNS, *RESULTS, *MAPPING_ECHO, *asked_names))
-    chosen = plan(catalogue, wanted, replace(family.sources, given=given), OPTIONAL_RESULTS)
+    chosen = plan(catalogue, wanted, replace(family.sources, given=given), optional_results(given))
     results = run(chosen, given, JointAxis(columns, tied=family.tied), keep=frozenset(chosen.targets))
     values_of = {name: results.whole(name) for name in chosen.targets}
     result_columns = [

@@ -216,10 +216,10 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
 
 def owning_in_words(e: Estimation) -> Iterator[tuple[str, str, str]]:
     """What the training costs on a bought machine, and from which use on buying is cheaper; nothing without a purchase cost."""
-    if e.plan.lacking.get("owning_cost"):
+    if "owning_cost" not in e:
         return
     owned = f"{human.value(e['owning_cost'], 'dollar')} on a machine of one's own, {human.value(e['owning_price'], 'dollar/s')}"
-    if e.plan.lacking.get("break_even_use_fraction"):
+    if "break_even_use_fraction" not in e:
         yield "OWNED", owned, ""
         return
     use = e["break_even_use_fraction"]

@@ -7,7 +7,7 @@ from amped.theory.language.quantity import quantity
 
 @quantity("dollar/s")
 def capital_price(purchase_cost, resale_fraction, useful_time, financing_rate):
-    """The price of a second of a bought accelerator: equal payments with interest over its useful time, less the resale.
+    """The price of a second of a bought accelerator: equal payments with interest over its useful time.
 
     Source: Brealey, Myers and Allen, Principles of Corporate Finance, equivalent annual cost. Differs: interest is paid
     all the time, not yearly.
@@ -26,7 +26,7 @@ def grid_price(facility_energy, electricity_price, number_of_accelerators, train
 
 @quantity("dollar/s")
 def owning_price(capital_price, purchase_cost, upkeep_rate, machine_use_fraction, grid_price):
-    """The price of a second of a bought accelerator that trains: what it costs all the time, by its use, and electricity.
+    """The price of a second of a bought accelerator that trains: what it costs all the time, and electricity.
 
     Source: definition. Differs: a machine without work draws no power.
     """

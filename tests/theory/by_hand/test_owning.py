@@ -64,4 +64,6 @@ def test_spare_accelerators_are_paid_and_do_not_train() -> None:
 
 
 def test_without_a_purchase_cost_nothing_is_assumed() -> None:
-    assert amped.estimate("default").to_dict()["owning_cost"] == "unknown: purchase_cost, electricity_price not given"
+    assert "owning_cost" not in amped.estimate("default").to_dict()
+    told = amped.estimate("default", purchase_cost="35064 USD").to_dict()["owning_cost"]
+    assert told == "unknown: electricity_price not given"
