@@ -15,7 +15,7 @@ from amped.report.width import columns
 
 # The switches of the places of adapters.
 PLACES = tuple(f"{place}_adapters" for place in ("query", "key", "value", "attention_output", "gate", "up", "down"))
-HEADS = ("method", "trained", "memory", "step", "training", "cost", "mapping")
+HEADS = ("method", "trained", "memory", "step", "training", "cost")
 
 
 @drawn
@@ -32,7 +32,10 @@ def tuning(ways: Sequence[Way], words: Sequence[str]) -> Iterator[Part]:
     assumed = " (assumed)" if best.settings.get("tokens_to_train") == ADAPTER_TOKENS else ""
     yield f"{batch_in_words(best.estimate)}; {tokens} tokens in all{assumed}"
     yield from _adapters(next((way for way in ways if way.adapts), None))
-    yield table(HEADS, [_line(way) for way in ways], ("mapping",), ("mapping",))
+    yield table(HEADS, [_line(way) for way in ways])
+    if best.fits:
+        mappings = [(way.method, mapping_in_words(way.estimate)) for way in ways if way.fits]
+        yield table(("method", "mapping"), mappings, ("mapping",), ("mapping",))
     yield ""
     for way in ways:
         if not way.fits:
@@ -58,15 +61,15 @@ def _adapters(way: Way | None) -> Iterator[str]:
 
 
 def _line(way: Way) -> list[str]:
-    """The cells of a way: what is trained, memory, times, cost and mapping."""
+    """The cells of a way: what is trained, memory, times and cost."""
     e, giga = way.estimate, human.GIGA
     memory = f"{e['memory_per_accelerator_bytes'] / giga:.1f} of {e['available_memory_bytes'] / giga:.0f} GB"
     trained = human.scaled(e["trained_parameters" if way.adapts else "number_of_parameters"], "", 3)
     if not way.fits:
-        return [way.method, trained, memory, "no fit", "", "", ""]
+        return [way.method, trained, memory, "no fit", "", ""]
     cost = human.value(e["cost"], "dollar") if "cost" in e else "no price"
     times = [human.duration(e[name]) for name in ("step_time", "training_time")]
-    return [way.method, trained, memory, *times, cost, mapping_in_words(e)]
+    return [way.method, trained, memory, *times, cost]
 
 
 def _options(way: Way) -> list[str]:
