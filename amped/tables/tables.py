@@ -9,7 +9,7 @@ layer has corrects that row: it takes from it what it does not say. With `"exten
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 
 from amped.base.errors import TableError, did_you_mean, plain, quoted
@@ -83,6 +83,7 @@ class Tables:
         """
         self.folders = folders
         self._layers: dict[str, list[Layer]] = {}
+        self._known_rows: dict[tuple[str, str], Row] = {}
         self.notices: list[str] = []
         for folder in folders:
             for path in table_files(folder):
@@ -117,7 +118,11 @@ class Tables:
         Raises:
             TableError: for an unknown table or row, with near names; for rows that extend one another.
         """
-        return self._row(table, self.meant(table, name), self._stack(table), ())
+        known = self._known_rows.get((table, name))
+        if known is None:
+            known = self._row(table, self.meant(table, name), self._stack(table), ())
+            self._known_rows[table, name] = known
+        return known
 
     def meant(self, table: str, name: str) -> str:
         """The name under which a table has a row that other tools call `name`.
@@ -224,7 +229,14 @@ def _aliases(rows: Rows) -> dict[str, str]:
 
 def user_tables(lookup_tables: LookupTables = None) -> Tables:
     """The shipped tables with the user's tables over them: first `./lookup_tables/`, then `lookup_tables`."""
-    return Tables(user_folders(lookup_tables))
+    folders = user_folders(lookup_tables)
+    return Tables(folders) if folders else _shipped_tables()
+
+
+@cache
+def _shipped_tables() -> Tables:
+    """The shipped tables alone, of which each row is read once in a process: no file of a user's can change them."""
+    return Tables()
 
 
 def system_built_with(accelerator: str, tables: Tables, node_size: object = None) -> str | None:
