@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from amped.estimation.estimation import Estimation
-from amped.theory.nouns.records import CONTRACTIONS, WEIGHTED, Collective, Duration, Kernels, Operator
+from amped.theory.nouns.records import CONTRACTIONS, WITH_WEIGHTS, Collective, Duration, Kernels, Operator
 from amped.theory.roofline.kernels import traffic_time, work_time
 
 # The parts of a step that have operators, in the order of the forward pass.
@@ -196,7 +196,7 @@ def _line(e: Estimation, o: Operator, d: Duration, calls: float, whole: float, b
 
 def _weights(o: Operator) -> float:
     """The number of weights that an operator of the forward pass multiplies with, on average over the layers."""
-    is_product = o.kind in (*WEIGHTED, "output_head_contraction") and o.phase == "forward"
+    is_product = o.kind in (*WITH_WEIGHTS, "output_head_contraction") and o.phase == "forward"
     return float(o.k * o.n * o.batch * o.count) if is_product else 0.0
 
 

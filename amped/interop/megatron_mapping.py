@@ -12,6 +12,11 @@ from amped.interop.outgoing import ACCELERATORS_PER_HOST, Outgoing, Rule, server
 from amped.interop.records import Reading, whole
 
 SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
+END_FORMAT = "end_layer_format"
+WIDE_ENDS = {
+    "num_layers_at_start_in_bf16": "number_of_first_wide_layers",
+    "num_layers_at_end_in_bf16": "number_of_last_wide_layers",
+}
 BITS = {"fp32": 32, "bf16": 16, "fp16": 16, "fp8": 8}
 # torch's names of formats, as a saved config has them.
 OF_TORCH = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "fp8"}
@@ -37,15 +42,22 @@ MODULES = {
 def read_precision(reading: Reading) -> dict[str, Any]:
     """Reads the format of matrix products: fp4, fp8 (with what has scales: tensors or blocks), bf16, fp16 or fp32."""
     plain_format = next((name for name in ("bf16", "fp16") if reading.flag(name, "matrix_precision")), "fp32")
-    recipe = reading.word("fp8_recipe", "fp8_scaling", "delayed")
+    recipe, ends = reading.word("fp8_recipe", "fp8_scaling", "delayed"), _wide_ends(reading)
     if reading.word("fp4", "matrix_precision"):
         reading.word("fp4_recipe", "matrix_precision")
-        return {"matrix_precision": "fp4"}
+        return {"matrix_precision": "fp4", **ends}
     if reading.word("fp8", "matrix_precision"):
         if recipe not in SCALED:
             reading.unsupported("--fp8-recipe", f"{recipe}, read as scales of tensors")
-        return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors")}
+        return {"matrix_precision": "fp8", "fp8_scaling": SCALED.get(recipe, "tensors"), **ends}
     return {"matrix_precision": plain_format}
+
+
+def _wide_ends(reading: Reading) -> dict[str, Any]:
+    """The layers at both ends of the network that stay in 16 bits; nothing if all layers are alike."""
+    numbers = {quantity: reading.number(name, quantity, 1) for name, quantity in WIDE_ENDS.items()}
+    are_wide = reading.flag("first_last_layers_bf16", END_FORMAT)
+    return {END_FORMAT: "activations", **numbers} if are_wide else {}
 
 
 def _written_format(out: Outgoing) -> str:
@@ -71,6 +83,11 @@ def write_precision(out: Outgoing) -> None:
         out.write("format of products", **{number_format: True})
     elif number_format == "tf32":
         out.lose("matrix_precision", "tf32 is a setting of PyTorch, not an argument")
+    if number_format in ("fp8", "fp4") and out[END_FORMAT] == "activations":
+        numbers = {name: int(out[quantity]) for name, quantity in WIDE_ENDS.items()}
+        out.write("layers at both ends stay in bf16", first_last_layers_bf16=True, **numbers)
+    else:
+        out.idle |= {END_FORMAT, *WIDE_ENDS.values()}
 
 
 def read_gradients(reading: Reading) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from amped.estimation.breakdown import Message, OperatorLine, layer_lines
 from amped.estimation.estimation import Estimation
 from amped.report.summary import heading
 from amped.report.tables import Part, drawn, table
+from amped.theory.nouns.records import WIDE
 
 PHASES = {"forward": "forward", "input_gradient": "inputs", "weight_gradient": "weights"}
 NUMBERS = ("GFLOP", "MB", "FLOP/B", "us", "share", "peak", "MUE")
@@ -90,8 +91,9 @@ def _short(number: float, places: int) -> str:
 def _cells(line: OperatorLine) -> dict[str, str]:
     """The cells of an operator by their head."""
     calls = f" x{line.count:.3g}" if line.count != 1 else ""
+    wide = " wide" if line.kind in WIDE.values() else ""
     return {
-        "operator": f"{line.name}{calls}",
+        "operator": f"{line.name}{wide}{calls}",
         "pass": PHASES[line.phase],
         "GFLOP": _short(line.flops / 1e9, 2),
         "MB": _short(line.bytes / 1e6, 1),

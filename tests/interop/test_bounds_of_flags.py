@@ -34,7 +34,7 @@ HARMLESS = (
 )  # fmt: skip
 BOUNDED = (
     "disable_tp_comm_overlap_ag", "ddp_bucket_size", "fp32_residual_connection", "delay_wgrad_compute",
-    "moe_shared_expert_overlap", "fp8_param_gather", "deterministic_mode", "batch_p2p_comm", "num_layers_at_start_in_bf16",
+    "moe_shared_expert_overlap", "fp8_param_gather", "deterministic_mode", "batch_p2p_comm",
     "overlap_param_gather_with_optimizer_step", "fsdp_double_buffer", "moe_deepep_num_sms", "fp8_wgrad",
 )  # fmt: skip
 UNBOUNDED = (
@@ -99,11 +99,6 @@ def test_the_bound_of_a_wider_residual_is_what_it_keeps_and_moves() -> None:
         30 * 2 * 8192 * 4096 * 2 / 4
     )  # layers, residuals, width, tokens, bytes that are added, tensor-parallel ranks
     assert bound.shares["kept"].own == pytest.approx(values / (e["layer_activation_bytes"] * 30))
-
-
-def test_layers_in_bf16_take_at_most_twice_their_time() -> None:
-    (bound,) = estimate(script("--first-last-layers-bf16", "--fp8-format", "hybrid")).not_modeled
-    assert bound.shares["bytes"].own == pytest.approx(2 / 30)
 
 
 def test_the_ends_of_a_pipeline_count_as_layers_where_the_script_says_so() -> None:

@@ -252,6 +252,17 @@ def test_overlapped_products_need_tensor_and_sequence_parallelism(degree: int, s
     assert ("overlaps them only with sequence parallelism" in text) == (degree > 1 and not split)
 
 
+def test_layers_at_both_ends_stay_in_bf16() -> None:
+    wide = {"end_layer_format": "activations", "number_of_first_wide_layers": 2, "number_of_last_wide_layers": 0}
+    text = written("minimal", matrix_precision="fp8", **wide)
+    assert "--first-last-layers-bf16" in text
+    assert "--num-layers-at-start-in-bf16 2" in text
+    assert "--num-layers-at-end-in-bf16 0" in text
+    read = megatron.read(text, "run.sh")
+    assert {name: read.values[name] for name in wide} == wide
+    assert "bf16 2" not in written("minimal", matrix_precision="bf16", **wide)
+
+
 def test_fp8_in_blocks_is_a_recipe() -> None:
     text = written("minimal", matrix_precision="fp8", fp8_scaling="blocks")
     assert "--fp8-format hybrid" in text

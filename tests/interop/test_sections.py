@@ -133,6 +133,7 @@ def test_a_yaml_of_bridge(tmp_path: Path) -> None:
     expected = {
         "layers": 80, "key_value_heads": 8, "gated_mlp": True, "mlp_bias": False, "tied_embeddings": False, "vocabulary_size": 128256,
         "virtual_pipeline_stages": 5, "context_parallel_degree": 2, "matrix_precision": "fp8", "gradient_precision": 16, "zero_stage": 1,
+        "end_layer_format": "activations", "number_of_first_wide_layers": 1, "number_of_last_wide_layers": 1,
     }  # fmt: skip
     assert {name: read.values[name] for name in expected} == expected
     assert read.software == "Megatron-Bridge"

@@ -16,7 +16,7 @@ from amped.theory.nouns.layer_records import (
     PassKernels,
     ProductShares,
 )
-from amped.theory.nouns.records import STREAMING, WEIGHTED, of_phase, total
+from amped.theory.nouns.records import STREAMING, WIDE, WITH_WEIGHTS, of_phase, total
 
 
 def number_of_launches(phase, durations):
@@ -76,7 +76,8 @@ def kind_durations__each(layer_kinds, layer_durations, local_experts, kernels_pe
     Source: NVIDIA Transformer Engine, pytorch/module/grouped_linear.py (_GroupedLinear), common/gemm/cublaslt_gemm.cu
     (nvte_multi_tensor_gemm: a product for each expert, on four streams).
     """
-    products = {d.name for d in layer_durations if d.kind == "grouped_contraction"}
+    grouped = ("grouped_contraction", WIDE["grouped_contraction"])
+    products = {d.name for d in layer_durations if d.kind in grouped}
     casts, gap = {f"{name}_casts" for name in products}, kernel_rates[0].overhead
     launches = dict.fromkeys(products, local_experts) | dict.fromkeys(casts, local_experts * kernels_per_cast)
     gaps = dict.fromkeys(casts, (local_experts * kernels_per_cast - 1) * gap)
@@ -254,7 +255,7 @@ def layer_kernels(kind_durations, recomputation_stops_early):
     layers = []
     for layer in kind_durations:
         forward, gradient = (pass_kernels(phase, layer.durations) for phase in ("forward", "input_gradient"))
-        last = [d for d in layer.durations if d.part.last and d.kind in WEIGHTED]
+        last = [d for d in layer.durations if d.part.last and d.kind in WITH_WEIGHTS]
         skipped = recomputation_stops_early * of_phase("forward", last)
         repeated = forward.having(name="repeated", every=forward.every - skipped, products=forward.products - skipped)
         layers.append(LayerKernels(layer.name, forward=forward, repeated=repeated, gradient=gradient))
@@ -273,7 +274,7 @@ def pass_kernels(phase, durations):
     return PassKernels(
         phase,
         every=of_phase(phase, durations),
-        products=of_phase(phase, [d for d in durations if d.kind in WEIGHTED]),
+        products=of_phase(phase, [d for d in durations if d.kind in WITH_WEIGHTS]),
         attention_core=of_phase(phase, [d for d in durations if d.part.core]),
     )
 
@@ -473,7 +474,7 @@ def repeated_products_time(durations, shares, rates):
     products = [
         d.having(count=d.count * shares_by_name.get(d.name, shares.projections))
         for d in durations
-        if d.phase == "forward" and d.kind in WEIGHTED
+        if d.phase == "forward" and d.kind in WITH_WEIGHTS
     ]
     return pass_time("forward", products, rates)
 

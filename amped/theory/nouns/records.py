@@ -191,6 +191,7 @@ class Operator(Record):
 
     Attributes:
         kind: contraction (with a weight), grouped_contraction (with one weight for each group of rows),
+            wide_contraction and wide_grouped_contraction (the same in 16 bits, in layers that stay wide),
             output_head_contraction (in 16 bit), batched_contraction (of activations), fused_attention, normalization,
             element_wise, single_kernel (element-wise; the traffic factor of unfused frameworks does not apply), or
             loss.
@@ -300,10 +301,14 @@ class Duration(Record):
     part: Part = ANY_PART
 
 
-# The kinds of matrix products with weights.
+# The kinds of matrix products with weights whose operands have the format of products.
 WEIGHTED = ("contraction", "grouped_contraction")
+# The kinds of the same products in layers whose operands stay in the format of activations.
+WIDE = {"contraction": "wide_contraction", "grouped_contraction": "wide_grouped_contraction"}
+# The kinds of the products with weights of all layers.
+WITH_WEIGHTS = (*WEIGHTED, *WIDE.values())
 # The kinds of all matrix products.
-CONTRACTIONS = (*WEIGHTED, "output_head_contraction", "batched_contraction")
+CONTRACTIONS = (*WITH_WEIGHTS, "output_head_contraction", "batched_contraction")
 # Kinds that describe fused kernels, which some frameworks run as several kernels.
 FUSED = ("normalization", "element_wise")
 # Kinds that stream through memory and multiply no matrices.

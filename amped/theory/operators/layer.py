@@ -133,7 +133,7 @@ def accumulation_operators__separate(product_operators, gradients_are_scattered_
 
 @each_of(OPERATORS=OPERATORS[1:])
 @records()
-def layer_operators(
+def like_layer_operators(
     norm_operators,
     attention_operators,
     residual_operators,
@@ -145,13 +145,19 @@ def layer_operators(
     gradient_layer_fraction,
     input_gradient_fraction,
 ):
-    """All operators of one layer, each followed by the operators of its gradients.
+    """All operators of one layer in the format of products, each followed by the operators of its gradients.
 
     Source: arXiv 1706.03762, figure 1; arXiv 2106.09685, section 4.
     """
     blocks, casts = total([attention_operators, residual_operators, *OPERATORS]), widening_operators
     others = norm_operators + blocks + casts + quantization_operators + accumulation_operators
     return with_gradients_of(others, gradient_layer_fraction, input_gradient_fraction) + adapter_operators
+
+
+@records()
+def layer_operators(like_layer_operators):
+    """All operators of one layer, on average over the layers: all multiply in the same format. Source: definition."""
+    return like_layer_operators
 
 
 def with_gradients_of(operators, share, passing_share):

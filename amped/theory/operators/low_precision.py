@@ -1,11 +1,11 @@
-"""Products and attention in fp8 and fp4: the casts before them, and how much faster attention is."""
+"""Products and attention in fp8 and fp4: the casts before them, how much faster attention is, and what stays wide."""
 
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import Traffic, Work, streamed
 from amped.theory.nouns.places import EXCHANGED
-from amped.theory.nouns.records import MATRICES, WEIGHTED
+from amped.theory.nouns.records import MATRICES, WEIGHTED, WIDE
 
 
 @quantity("1")
@@ -121,3 +121,55 @@ def cast_before(product, work):
     after = tuple(other for other in product.after if other != name)
     shape = {"count": product.count, "part": product.part, "after": after}
     return streamed(name, "element_wise", product.m, product.k, work, **shape)
+
+
+# --- layers that stay in the format of activations -------------------------------------------------------------------
+
+
+@quantity("1")
+def wide_layer_fraction(number_of_first_wide_layers, number_of_last_wide_layers, layers):
+    """The share of the layers that stay in the format of activations, if the first and the last ones do.
+
+    Source: Megatron-LM, --first-last-layers-bf16.
+    """
+    return np.minimum((number_of_first_wide_layers + number_of_last_wide_layers) / layers, 1)
+
+
+@records(choice="end_layer_format", value="activations")
+def layer_operators__wide_ends(like_layer_operators, wide_layer_fraction, entry_costs):
+    """All operators of one layer, on average over the layers, of which the first and the last stay wide.
+
+    Each product with a weight stands twice, in its format and in that of activations, with the share of the layers that
+    have it so. Nothing is cast in layers that stay wide.
+
+    Source: Megatron-LM, --first-last-layers-bf16 (get_fp8_context of a layer). Differs: each pipeline stage has the share
+    of an average layer, and modules of multi-token prediction too; attention in fp8 stays in fp8 in all layers.
+    """
+    (cost,), wide = entry_costs, wide_layer_fraction
+    products = {o.name for o in like_layer_operators if o.kind in WIDE}
+    shares = dict.fromkeys((*products, *(f"{name}_casts" for name in products)), 1 - wide)
+    operators = []
+    for o in like_layer_operators:
+        operators.append(o.having(count=o.count * shares.get(o.name, 1.0)))
+        operators.extend(widened(p, cost).having(count=p.count * wide) for p in (o,) if p.kind in WIDE)
+    return tuple(operators)
+
+
+def widened(product, cost):
+    """A product whose operands have the format of activations, from the one in the format of products.
+
+    Its output is as large. What it keeps are operands; nothing that multiplications do not hide is added to.
+
+    Args:
+        product: the product, as in `Operator`.
+        cost: the bytes of the entries, as in `EntryCosts`.
+
+    Source: definition.
+    """
+    operands = (product.m * product.k + product.k * product.n) * product.batch
+    return product.having(
+        kind=WIDE[product.kind],
+        read=product.read + operands * (cost.activation - cost.operand),
+        stash=product.stash * cost.activation / cost.operand,
+        added_to=0.0 * product.added_to,
+    )

@@ -10,7 +10,7 @@ In all functions `operator` is a record of `Operator`, `rates` is a record of `K
 import numpy as np
 
 from amped.theory.language.quantity import family, records
-from amped.theory.nouns.records import FUSED, REDUCING, STREAMING
+from amped.theory.nouns.records import FUSED, REDUCING, STREAMING, WIDE
 from amped.theory.roofline.mixers import convolution_time, scan_time
 from amped.theory.roofline.together import together
 
@@ -29,6 +29,8 @@ BLOCKS = {"forward": 1.0, "input_gradient": 0.5}
 MEASURED_WIDTH = 128
 # The widths of keys and of values together up to which the blocks of a backward pass are as large as for heads of 128.
 NARROW_HEADS = 256
+# The kinds of products with one weight for each group of rows.
+GROUPED = ("grouped_contraction", WIDE["grouped_contraction"])
 # The least k of a part, and the factor that makes a split with less deep parts too slow to be the fastest.
 LEAST_DEPTH = 512
 TOO_SHALLOW = 1e9
@@ -260,10 +262,35 @@ def grouped_time(operator, rates):
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    times_by_phase = {"weight_gradient": rates.products.grouped_gradient_time}
-    return product_time(
-        operator, rates, times_by_phase.get(operator.phase, rates.products.grouped_time), rates.products.operand
-    )
+    return product_time(operator, rates, grouped_multiply_time(operator, rates.products), rates.products.operand)
+
+
+def wide_grouped_time(operator, rates):
+    """The time of a product with one weight for each group of rows, in a layer that stays in the format of activations.
+
+    It loses as much to its groups as one in the format of products does.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
+    """
+    products = rates.products
+    multiply_time = grouped_multiply_time(operator, products) * products.batched_time / products.matrix_time
+    return product_time(operator, rates, multiply_time, products.activation)
+
+
+def grouped_multiply_time(operator, products):
+    """The seconds of a multiply-accumulate of a grouped product, in its pass. `products` is the record of `Products`.
+
+    Source: the row of the accelerator in the table kernel_efficiencies.
+    """
+    return {"weight_gradient": products.grouped_gradient_time}.get(operator.phase, products.grouped_time)
+
+
+def wide_time(operator, rates):
+    """The time of a product whose operands have the format of activations: those of the output head, for example.
+
+    Source: NVIDIA Transformer Engine, fp8 recipes (what stays in 16 bits).
+    """
+    return product_time(operator, rates, rates.products.batched_time, rates.products.activation)
 
 
 def beside_time(operator, rates):
@@ -271,7 +298,7 @@ def beside_time(operator, rates):
 
     Source: the row of the accelerator in the table kernel_efficiencies.
     """
-    return {"grouped_contraction": operator.batch * rates.products.group_overhead}.get(operator.kind, 0.0)
+    return dict.fromkeys(GROUPED, operator.batch * rates.products.group_overhead).get(operator.kind, 0.0)
 
 
 def chunked_scan_time(operator, rates):
@@ -299,12 +326,10 @@ WORK = {
         operator, rates, rates.products.matrix_time, rates.products.operand
     ),
     "grouped_contraction": grouped_time,
-    "output_head_contraction": lambda operator, rates: product_time(
-        operator, rates, rates.products.batched_time, rates.products.activation
-    ),
-    "batched_contraction": lambda operator, rates: product_time(
-        operator, rates, rates.products.batched_time, rates.products.activation
-    ),
+    WIDE["contraction"]: wide_time,
+    WIDE["grouped_contraction"]: wide_grouped_time,
+    "output_head_contraction": wide_time,
+    "batched_contraction": wide_time,
     "fused_attention": fused_time,
     "chunked_scan": chunked_scan_time,
     "short_convolution": short_convolution_time,

@@ -9,6 +9,7 @@ as a factor on the time of the roofline model (`law`), so that the operator has 
 import numpy as np
 
 from amped.theory.language.quantity import family, records
+from amped.theory.nouns.records import WIDE
 from amped.theory.roofline.kernels import kernel_time
 
 # The number of shapes that are compared with all measured shapes at a time; more would take too much memory.
@@ -140,8 +141,10 @@ def kernels_that_serve(table, narrow, wide):
     """
     products = [t for t in table if t.precision == narrow and t.kind != "fused_attention"]
     attention = [t for t in table if t.precision == wide and t.kind == "fused_attention"]
-    heads = [t.of("output_head_contraction") for t in table if t.precision == wide and t.kind == "contraction"]
-    return (*products, *attention, *heads)
+    others = [t for t in table if t.precision == wide]
+    heads = [t.of("output_head_contraction") for t in others if t.kind == "contraction"]
+    layers = [t.of(WIDE[t.kind]) for t in others if t.kind in WIDE]
+    return (*products, *attention, *heads, *layers)
 
 
 @family(

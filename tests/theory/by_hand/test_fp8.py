@@ -15,6 +15,11 @@ def trained(precision, **values):
     return amped.estimate(**LAYER | {"matrix_precision": precision} | values)
 
 
+def wide_ends(first, last):
+    layers = {"number_of_first_wide_layers": first, "number_of_last_wide_layers": last}
+    return {"end_layer_format": "activations"} | layers
+
+
 def operators(estimate, kind):
     return {(o.name, o.phase): o for o in estimate.results.records("layer_operators") if o.kind == kind}
 
@@ -110,6 +115,37 @@ def test_scales_of_blocks_slow_products_down_where_units_have_none():
     assert ratio == pytest.approx(blocks["blockwise_fp8_fraction"]) == 0.939
     wide = [trained("bf16", fp8_scaling=s)["step_time"] for s in ("tensors", "blocks")]
     assert wide[0] == wide[1]
+
+
+class TestWideLayers:
+    """The first and the last layers of a training in fp8 may stay in 16 bits."""
+
+    def test_a_network_of_wide_layers_trains_as_in_sixteen_bits(self):
+        wide, ends = trained("bf16"), trained("fp8", **wide_ends(16, 16))
+        for part in ("step_time", "compute_backward_time", "layer_activation_bytes"):
+            assert ends[part] == wide[part], part
+
+    def test_so_does_a_mixture(self):
+        mixtral = {"model": "Mixtral 8x7B", "expert_parallel_degree": 8, "sequence_parallel": False}
+        wide, ends = (trained(p, **mixtral, **wide_ends(16, 16)) for p in ("bf16", "fp8"))
+        assert ends["step_time"] == wide["step_time"] > trained("fp8", **mixtral)["step_time"]
+
+    def test_two_of_32_layers_take_as_long_as_in_sixteen_bits(self):
+        wide, narrow, ends = trained("bf16"), trained("fp8"), trained("fp8", **wide_ends(1, 1))
+        for part in ("compute_forward_time", "layer_activation_bytes", "layer_time"):
+            assert ends[part] == pytest.approx((30 * narrow[part] + 2 * wide[part]) / 32), part
+
+    def test_no_layer_is_wide_unless_asked_for(self):
+        narrow = trained("fp8")
+        for values in ({"number_of_first_wide_layers": 4}, wide_ends(0, 0)):
+            assert trained("fp8", **values)["step_time"] == narrow["step_time"]
+
+    def test_there_are_no_more_wide_layers_than_layers(self):
+        assert trained("fp8", **wide_ends(30, 30))["step_time"] == trained("bf16")["step_time"]
+
+    def test_nothing_is_cast_in_a_wide_layer(self):
+        streamed = operators(trained("fp8", **wide_ends(1, 1)), "element_wise")
+        assert {float(o.count) for (name, _), o in streamed.items() if name.endswith("_casts")} == {30 / 32}
 
 
 BLACKWELL = {"system": "GB200 NVL72", "number_of_accelerators": 72, "batch_size": 72}
