@@ -142,8 +142,8 @@ def layer_operators__wide_ends(like_layer_operators, wide_layer_fraction, entry_
     Each product with a weight stands twice, in its format and in that of activations, with the share of the layers that
     have it so. Nothing is cast in layers that stay wide.
 
-    Source: Megatron-LM, --first-last-layers-bf16 (get_fp8_context of a layer). Differs: each pipeline stage has the share
-    of an average layer, and modules of multi-token prediction too; attention in fp8 stays in fp8 in all layers.
+    Source: Megatron-LM, --first-last-layers-bf16 (get_fp8_context of a layer). Differs: each pipeline stage has the
+    share of an average layer, and modules of multi-token prediction too; attention in fp8 stays in fp8 in all layers.
     """
     (cost,), wide = entry_costs, wide_layer_fraction
     products = {o.name for o in like_layer_operators if o.kind in WIDE}
