@@ -154,12 +154,6 @@ def like_layer_operators(
     return with_gradients_of(others, gradient_layer_fraction, input_gradient_fraction) + adapter_operators
 
 
-@records()
-def layer_operators(like_layer_operators):
-    """All operators of one layer, on average over the layers: all multiply in the same format. Source: definition."""
-    return like_layer_operators
-
-
 def with_gradients_of(operators, share, passing_share):
     """The operators of an average layer, of which only a share of the layers has a backward pass.
 
