@@ -56,11 +56,15 @@ def _sizes(reading: Reading, row: Mapping[str, Any]) -> dict[str, int]:
     A width of heads that no key gives is that of attention, or that of an expansion of the network.
     """
     sizes = dict[str, int](row.get("fixed", {}))
+    sizes |= _channels(reading, row)
     for quantity, names in row["keys"].items():
         key = next((name for name in names if isinstance(reading.raw.get(name), int)), None)
         if key is not None:
             sizes[quantity] = reading.needed(key, quantity)
-    widths = [name for name in WIDTHS if name not in sizes]
+    if "split" in row:
+        width = reading.number(row["split"], WIDTHS[1]) or int(reading.values["dimensionality"])
+        sizes[WIDTHS[1]] = width // sizes["linear_value_heads"]
+    widths = [name for name in WIDTHS if name not in sizes and "keyless" not in row]
     if widths and "expansions" in row:
         named = [reading.number(name, WIDTHS[1]) for name in row["expansions"]]
         width = next(filter(None, named), 2) * int(reading.values["dimensionality"])
@@ -68,6 +72,14 @@ def _sizes(reading: Reading, row: Mapping[str, Any]) -> dict[str, int]:
     values = reading.values
     head = values.get("head_dimension") or int(values["dimensionality"]) // int(values["attention_heads"])
     return sizes | dict.fromkeys(widths, int(head))
+
+
+def _channels(reading: Reading, row: Mapping[str, Any]) -> dict[str, int]:
+    """The channels, each a head of its own: a multiple of the residual stream's width. Empty if heads have several entries."""
+    if "channels" not in row:
+        return {}
+    factors = [reading.number(name, "linear_value_heads") for name in row["channels"]]
+    return {"linear_value_heads": next(filter(None, factors), 1) * int(reading.values["dimensionality"])}
 
 
 def _take_keys_without_effect(reading: Reading, row: Mapping[str, Any]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
-from amped.interop.records import Reading, ReportLine
+from amped.interop.records import Reading, ReportLine, whole
 from amped.interop.sizes import INTO, sum_of
 
 # Kinds of feed-forward networks, and whether each is a mixture of experts.
@@ -56,10 +56,12 @@ def part_of(word: str, family: Mapping[str, Any]) -> str | None:
 def as_blocks(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, Any]:
     """The keys of a file whose layers are single blocks (Nemotron-H), with their letters; another file as it is.
 
-    The lists of kinds say which layers have a mixer, and which a feed-forward network.
+    The lists of kinds say which layers have a mixer, and which a feed-forward network. In some families all are of one kind.
     """
     letters: Mapping[str, str] = family.get("blocks", {})
     block_list = next((raw[key] for key in ("layers_block_type", "hybrid_override_pattern") if raw.get(key)), None)
+    if every := family.get("every_block"):
+        block_list = [every] * whole(raw.get("num_hidden_layers"), "num_hidden_layers")
     if not letters or not isinstance(block_list, str | list) or not all(isinstance(word, str) for word in block_list):
         return raw
     kinds = [letters.get(word, word) for word in block_list]

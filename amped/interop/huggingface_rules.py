@@ -12,7 +12,7 @@ from typing import Any
 from amped.base.errors import ConfigError, Problem, quoted
 from amped.configuring.layout_text import as_pattern
 from amped.interop.huggingface_branches import read_branches
-from amped.interop.huggingface_linear import is_linear, read_linear_attention
+from amped.interop.huggingface_linear import ATTENTIONS, is_linear, read_linear_attention
 from amped.interop.huggingface_parts import BLOCK_LETTERS, mixtures, report_layers, report_part, report_parts
 from amped.interop.records import Reading, ReportLine, whole
 from amped.interop.sizes import sum_of
@@ -170,6 +170,8 @@ def read_mixers(reading: Reading) -> dict[str, Any]:
     """
     layers = int(reading.values["layers"])
     kinds = [reading.family.get("words", {}).get(kind, kind) for kind in _kinds_of_attention(reading, layers)]
+    if beside := reading.family.get("beside"):
+        return _windows(reading, kinds) | read_linear_attention(reading, [beside] * layers) | {ATTENTIONS: layers}
     linear = [kind for kind in kinds if is_linear(reading, kind)]
     absent = ["absent_attention"] if reading.raw.get(BLOCK_LETTERS) else []
     report_layers(reading, "layer_types", kinds, (*FULL, *WINDOWED, *linear, *absent), "unknown_mixer")

@@ -210,6 +210,15 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "toy, data degree given": (TOY, {"data_parallel_degree": 8}),
     "toy, both parts": (TOY | EXPERTS, each_kind("intra") | each_kind("inter") | {"scale_up_domain_size": 16}),
     "branches beside the blocks": ("default", {"branch_weights": 1e9, "shared_key_value_layers": 8}),
+    "Mamba beside attention": ("default", {
+        "linear_attention_kind": "mamba1", "number_of_linear_attention_layers": 96, "linear_value_heads": 1024,
+        "linear_value_head_dimension": 1, "linear_key_heads": 1, "linear_key_head_dimension": 16}),
+    "gated recurrences": ("default", {
+        "linear_attention_kind": "gated_recurrence", "number_of_linear_attention_layers": 48, "number_of_attention_layers": 48,
+        "linear_value_heads": 96, "linear_value_head_dimension": 128}),
+    "short convolutions over ranks of tokens": ("default", {
+        "linear_attention_kind": "short_convolution", "number_of_linear_attention_layers": 48, "number_of_attention_layers": 48,
+        "linear_value_heads": 1024, "linear_value_head_dimension": 1, "context_parallel_degree": 2}),
     "gated delta net and attention": ("default", HYBRID | {"model": "Qwen3-Next 80B-A3B"}),
     "gated delta net in every second layer": ("default", {
         "linear_attention_kind": "gated_delta_net", "number_of_linear_attention_layers": 48, "number_of_attention_layers": 48,

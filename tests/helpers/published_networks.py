@@ -38,7 +38,8 @@ SMALL = {
     "linear_num_value_heads": 4, "linear_key_head_dim": 16, "linear_value_head_dim": 16, "linear_num_heads": 4, "linear_head_dim": 16,
     "mamba_num_heads": 8, "mamba_head_dim": 16, "ssm_state_size": 16, "n_groups": 8, "chunk_size": 64, "block_size": 16,
     "shared_expert_intermediate_size": 48, "moe_shared_expert_intermediate_size": 96,
-    "laurel_rank": 8, "altup_num_inputs": 2, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 512, "num_kv_shared_layers": 2, "gated_norm_rank": 8, "router_hidden_size": 16,
+    "mamba_d_state": 16, "mamba_dt_rank": 8, "state_size": 16, "time_step_rank": 8, "lru_width": 128, "mamba_n_heads": 8, "mamba_d_head": 8, "mamba_d_ssm": 64, "num_heads": 16,
+    "mamba_chunk_size": 64, "attn_layer_offset": 2, "laurel_rank": 8, "altup_num_inputs": 2, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 512, "num_kv_shared_layers": 2, "gated_norm_rank": 8, "router_hidden_size": 16,
     "dim_head": 16, "dim_ff": 256, "d_model": 128, "n_layer": 4, "n_head": 8, "d_head": 16, "d_inner": 256,
 }  # fmt: skip
 CHOSEN = ("num_experts_per_tok", "moe_topk", "moe_k")
@@ -54,6 +55,9 @@ def small(config: Config) -> Config:
         groups = config["num_attention_heads"] // config.get("num_key_value_heads", config["num_attention_heads"])
         cut |= {"num_attention_heads": 8, "num_key_value_heads": 2 if groups > 1 else 8}
     cut["pad_token_id"] = 0
+    for groups, heads in (("mamba_n_groups", "mamba_n_heads"), ("n_groups", "num_heads")):
+        if {groups, heads} <= config.keys():  # transformers repeats groups for heads
+            cut[groups] = cut[heads]
     cut |= {key: min(config[key], 3) for key in CHOSEN if key in config}
     cut |= {
         key: config[key][:4]

@@ -26,8 +26,10 @@ from tests.helpers.interop import counted_parameters, default_of, real_configs
 from tests.interop.test_huggingface import LLAMA, without_modules
 
 # How the classes of transformers are read, and how many of them are within their bound without their model_type.
-FILE_VERDICTS = {"exact": 155, "bounded": 33, "refused, with its size": 8}
+FILE_VERDICTS = {"exact": 162, "bounded": 29, "refused, with its size": 5}
 UNKNOWN_BOUNDED = 165
+# Norms and biases, which amped counts among the products of a token.
+VECTORS = 1e-3
 # A rounding of sums of parameters.
 ROUNDING = 1e-9
 
@@ -89,8 +91,9 @@ def test_the_bound_holds_the_flops_that_were_counted_by_hand(model_type: str, co
     e = estimate(without_modules(read(model_type)), context=context, batch_size=64, microbatch_size=1)
     counted = {**NETWORKS, **HYBRIDS}[model_type](context)
     by_hand = counted.fixed + counted.of_context * context
-    assert abs(math.log(by_hand / network_products(e.results))) <= math.log1p(together(e, "products"))
-    assert e.lacks_much or context == 4096
+    bounds = math.log1p(together(e, "products") + VECTORS)
+    assert abs(math.log(by_hand / network_products(e.results))) <= bounds
+    assert e.lacks_much or context == 4096 or model_type in HYBRIDS
     assert e.grade == ("not modelled" if e.lacks_much else e.grade)
 
 
@@ -179,7 +182,6 @@ def test_no_class_of_transformers_is_wrong_in_silence() -> None:
 @pytest.mark.parametrize(
     ("model_type", "told"),
     [
-        ("mamba", "state-space layers, which have no attention; amped cannot read it as a language model; by its own sizes it has at most 0.269 billion"),
         ("rwkv", "recurrent layers, which have no attention; amped cannot read it as a language model; by its own sizes it has at most 9.07 billion"),
         ("blt", "three networks, one of bytes, one of patches and one that cuts bytes into patches; amped cannot read it"),
     ],

@@ -199,19 +199,81 @@ def linear_attention_parameters__mamba2(
 
 
 @quantity("count", choice="linear_attention_kind", value="mamba2")
-def linear_attention_vector_parameters__mamba2(linear_key_width, linear_value_width, linear_value_heads):
+def linear_attention_vector_parameters__mamba2(
+    linear_key_width, linear_value_width, linear_value_heads, linear_output_norm
+):
     """The vectors of one Mamba-2: biases of the convolution, decay, bias and skip of each head, and the norm.
 
     Source: state-spaces/mamba, modules/mamba2.py (conv1d.bias, A_log, dt_bias, D, norm).
     """
     convolution = 2 * linear_key_width + linear_value_width
-    return convolution + 3 * linear_value_heads + linear_value_width
+    return convolution + 3 * linear_value_heads + linear_output_norm * linear_value_width
 
 
 @quantity("count", when_given=("branch_weights",))
 def branch_parameters__branched(branch_weights, layers):
     """The weights of the branches of an average layer. Source: definition."""
     return branch_weights / layers
+
+
+@quantity("count", choice="linear_attention_kind", value="mamba1")
+def linear_attention_parameters__mamba1(
+    dimensionality,
+    linear_value_width,
+    linear_key_head_dimension,
+    linear_step_rank,
+    linear_convolution_width,
+    linear_attention_vector_parameters,
+):
+    """The parameters of one Mamba: projections, those of B, C and steps, convolution and vectors.
+
+    Source: state-spaces/mamba, modules/mamba_simple.py.
+    """
+    projections = 3 * dimensionality + 2 * linear_step_rank + 2 * linear_key_head_dimension + linear_convolution_width
+    return linear_value_width * projections + linear_attention_vector_parameters
+
+
+@quantity("count", choice="linear_attention_kind", value="mamba1")
+def linear_attention_vector_parameters__mamba1(linear_value_width, linear_key_head_dimension):
+    """The vectors of one Mamba: biases of the convolution and of steps, the skip, and A for each entry of a state.
+
+    Source: state-spaces/mamba, modules/mamba_simple.py (conv1d.bias, dt_proj.bias, D, A_log).
+    """
+    return linear_value_width * (3 + linear_key_head_dimension)
+
+
+@quantity("count", choice="linear_attention_kind", value="gated_recurrence")
+def linear_attention_parameters__gated_recurrence(
+    dimensionality,
+    linear_value_width,
+    linear_value_head_dimension,
+    linear_convolution_width,
+    linear_attention_vector_parameters,
+):
+    """The parameters of one gated linear recurrence: projections, gates in blocks, convolution and vectors.
+
+    Source: arXiv 2402.19427, section 2.4; transformers, RecurrentGemmaRecurrentBlock.
+    """
+    projections = 3 * dimensionality + 2 * linear_value_head_dimension + linear_convolution_width
+    return linear_value_width * projections + linear_attention_vector_parameters
+
+
+@quantity("count", choice="linear_attention_kind", value="gated_recurrence")
+def linear_attention_vector_parameters__gated_recurrence(dimensionality, linear_value_width):
+    """The vectors of one gated recurrence: biases of all products and of the convolution, and a decay of each entry.
+
+    Source: transformers, RecurrentGemmaRecurrentBlock and RecurrentGemmaRglru.
+    """
+    return 6 * linear_value_width + dimensionality
+
+
+@quantity("count", choice="linear_attention_kind", value="short_convolution")
+def linear_attention_parameters__short_convolution(dimensionality, linear_value_width, linear_convolution_width):
+    """The parameters of one short convolution between gates: projections and taps.
+
+    Source: transformers, Lfm2ShortConv.
+    """
+    return linear_value_width * (4 * dimensionality + linear_convolution_width)
 
 
 @quantity("count")

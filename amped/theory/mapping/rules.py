@@ -95,21 +95,28 @@ def the_minibatch_divides_by_the_microbatch(minibatch_size, microbatch_size, num
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
-def attention_heads_divide_by_the_tensor_degree(attention_heads, tensor_parallel_degree, tensor_parallel_columns):
-    """Each tensor-parallel share has equally many attention heads. Source: arXiv 1909.08053, section 3."""
+def attention_heads_divide_by_the_tensor_degree(
+    attention_heads, tensor_parallel_degree, tensor_parallel_columns, attentions_per_layer
+):
+    """Each tensor-parallel share has equally many attention heads, if there are any.
+
+    Source: arXiv 1909.08053, section 3.
+    """
     rows = tensor_parallel_degree / tensor_parallel_columns
-    return (np.mod(attention_heads, rows) == 0) | (np.mod(rows, 1) != 0)
+    return (np.mod(attention_heads, rows) == 0) | (np.mod(rows, 1) != 0) | (attentions_per_layer == 0)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")
-def key_heads_match_the_tensor_degree(key_value_heads, tensor_parallel_degree, tensor_parallel_columns):
+def key_heads_match_the_tensor_degree(
+    key_value_heads, tensor_parallel_degree, tensor_parallel_columns, attentions_per_layer
+):
     """Tensor-parallel shares have equally many key heads, or each key head is copied to equally many shares.
 
     Source: Megatron-Core, --num-query-groups.
     """
     rows = tensor_parallel_degree / tensor_parallel_columns
     divides = (np.mod(key_value_heads, rows) == 0) | (np.mod(rows, key_value_heads) == 0)
-    return divides | (np.mod(rows, 1) != 0)
+    return divides | (np.mod(rows, 1) != 0) | (attentions_per_layer == 0)
 
 
 @quantity("boolean", constrains="tensor_parallel_degree")

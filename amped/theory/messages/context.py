@@ -188,8 +188,19 @@ def context_collectives(attention_context_collectives, linear_context_collective
         "linear_context_collectives__kimi_delta_attention",
         "linear_context_collectives__mamba2",
         "linear_context_collectives__lightning_attention",
+        "linear_context_collectives__mamba1",
+        "linear_context_collectives__gated_recurrence",
+        "linear_context_collectives__short_convolution",
     ),
-    KIND=("gated_delta_net", "kimi_delta_attention", "mamba2", "lightning_attention"),
+    KIND=(
+        "gated_delta_net",
+        "kimi_delta_attention",
+        "mamba2",
+        "lightning_attention",
+        "mamba1",
+        "gated_recurrence",
+        "short_convolution",
+    ),
 )
 @records(choice="linear_attention_kind", value="KIND")
 def linear_context_collectives__KIND(

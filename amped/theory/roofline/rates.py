@@ -291,6 +291,9 @@ def stream_rates(
         "chunked_scan_rates__kimi_delta_attention",
         "chunked_scan_rates__mamba2",
         "chunked_scan_rates__lightning_attention",
+        "chunked_scan_rates__mamba1",
+        "chunked_scan_rates__gated_recurrence",
+        "chunked_scan_rates__short_convolution",
     ),
     KIND=tuple(SCAN_KERNELS),
 )
@@ -327,6 +330,9 @@ def chunked_scan_rates__KIND(
         "the_scan_has_a_law_for_these_cores__kimi_delta_attention",
         "the_scan_has_a_law_for_these_cores__mamba2",
         "the_scan_has_a_law_for_these_cores__lightning_attention",
+        "the_scan_has_a_law_for_these_cores__mamba1",
+        "the_scan_has_a_law_for_these_cores__gated_recurrence",
+        "the_scan_has_a_law_for_these_cores__short_convolution",
     ),
     KIND=tuple(SCAN_KERNELS),
 )

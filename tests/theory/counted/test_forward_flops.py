@@ -19,16 +19,9 @@ WITHOUT_A_CLASS = ("bailing_moe_v2", "mistral4")
 NETWORKS = [row for row, config in published().items() if config["model_type"] not in WITHOUT_A_CLASS]
 # Classes of transformers, cut down from their defaults, with kinds that no published network above has.
 CLASSES = (
-    "beam",
-    "axk2",
-    "bailing_hybrid",
-    "bitnet",
-    "diffllama",
-    "doge",
-    "modernbert-decoder",
-    "zaya",
-    "gemma3n_text",
-)
+    "beam", "axk2", "bailing_hybrid", "bitnet", "diffllama", "doge", "modernbert-decoder", "zaya", "gemma3n_text", "jamba", "mamba",
+    "falcon_mamba", "mamba2", "falcon_h1", "recurrent_gemma", "lfm3",
+)  # fmt: skip
 # A convolution within heads is a product; all others have a kernel of their own.
 CONVOLVED = ("zaya",)
 
@@ -63,7 +56,7 @@ def predicted(config: Config) -> float:
     operators = results.records("layer_operators")
     layer = sum(o.flops * o.count for o in operators if o.phase == "forward" and o.kind in PRODUCTS)
     head = 2 * sum(gemm.multiply_accumulates for gemm in results.records("output_head_gemms"))
-    return float(layer * found.values["layers"] + head - uncounted(found.values) + counted_twice(found.values))
+    return float(layer * found.values["layers"] + head - uncounted(found.values) + counted_besides(found.values))
 
 
 def uncounted(values: dict[str, Any]) -> float:
@@ -75,10 +68,18 @@ def uncounted(values: dict[str, Any]) -> float:
     return float(calls * (2 * 64 * widths + 64**2 / 3))
 
 
-def counted_twice(values: dict[str, Any]) -> float:
-    """The FLOPs of scores that transformers computes once for each half of the values, and amped once (DiffLlama)."""
+def counted_besides(values: dict[str, Any]) -> float:
+    """The FLOPs that transformers computes as products, and amped does not.
+
+    They are scores that it computes once for each half of the values (DiffLlama), and the reading of a state by C (Mamba).
+    """
     heads = values["attention_heads"] * values["head_dimension"]
-    return float(2 * BATCH * TOKENS**2 * heads * values["layers"] * values.get("differential_attention", 0))
+    scores = TOKENS * heads * values["layers"] * values.get("differential_attention", 0)
+    states = 0
+    if values.get("linear_attention_kind") == "mamba1":
+        channels = values["number_of_linear_attention_layers"] * values["linear_value_heads"]
+        states = channels * values["linear_key_head_dimension"]
+    return float(2 * BATCH * TOKENS * (scores + states))
 
 
 @pytest.mark.thorough

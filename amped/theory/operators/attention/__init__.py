@@ -7,7 +7,7 @@ The chapter takes tokens, heads and widths on one accelerator. It hands on recor
     sparse_indexed  an indexer that chooses the keys of each token (an alternative if it has heads)
     scores          which share of the scores is computed: causal, within a window
     linear          layers whose tokens change a state in turn; gated_delta_net, kimi_delta_attention, mamba2 and
-                    lightning_attention: their products
+                    lightning_attention: their products; recurrences: kinds without products of chunks
     unfused         scores, softmax, dropout and weighted values in separate kernels, with all scores in memory
     fused           scores, softmax, dropout and weighted values in one kernel that keeps no scores
 
@@ -26,4 +26,5 @@ PAGES = (
     "kimi_delta_attention",
     "mamba2",
     "lightning_attention",
+    "recurrences",
 )
