@@ -33,7 +33,8 @@ FUSED_GATED_DELTA = ScanKernel(chunk=64, flops=14400, step=4640, carried=1, stor
 FUSED_KIMI_DELTA = ScanKernel(chunk=64, flops=1410, step=6580, carried=1, stores=0)
 STATE_SPACE = ScanKernel(chunk=128, flops=550, step=1000, carried=0.85, stores=1)
 # The kernels of each kind of linear attention. Lightning attention has those of a state space, whose products it has.
-# Recurrences without products of chunks are streamed; only their convolution reads this record, and no number of its scan.
+# Recurrences without products of chunks are streamed: only their convolution reads this record, and no number of its
+# scan.
 SCAN_KERNELS = {
     "gated_delta_net": GATED_DELTA,
     "kimi_delta_attention": KIMI_DELTA,

@@ -83,7 +83,7 @@ def linear_attention_gemms__mamba1(
 
 @records(choice="linear_attention_kind", value="gated_recurrence")
 def linear_attention_gemms__gated_recurrence(
-    microbatch_tokens, dimensionality, linear_value_width, linear_value_head_dimension, linear_state_heads
+    microbatch_tokens, dimensionality, linear_value_head_dimension, linear_state_heads
 ):
     """The projections into values and gates, two products of each head with a matrix of its own, and the one out.
 
