@@ -193,8 +193,35 @@ def _windows(reading: Reading, kinds: Sequence[str]) -> dict[str, Any]:
     return {"attention_window": width, "number_of_windowed_layers": windowed_layers} if windowed_layers else {}
 
 
-def report_heads_of_layers(reading: Reading) -> dict[str, Any]:
-    """Reports layers whose number or width of heads is not the usual one, with the largest ratio to it. Returns no values."""
+# Keys of heads that all layers without a window may have otherwise, and amped's names of them.
+OF_FULL_LAYERS = {"head_dim": "full_attention_head_dimension", "num_key_value_heads": "full_attention_key_value_heads"}
+
+
+def _heads_of_full_layers(reading: Reading) -> dict[str, Any]:
+    """The heads of layers without a window, if exactly these have another width or number of key heads; else empty."""
+    rows, kinds = reading.raw.get("per_layer_config"), reading.raw.get("layer_types")
+    if not isinstance(rows, Mapping) or not rows or not isinstance(kinds, list):
+        return {}
+    full = {place for place, kind in enumerate(kinds[: int(reading.values["layers"])]) if kind in FULL}
+    listed, (first, *others) = {int(place) for place in rows if str(place).isdigit()}, rows.values()
+    alike = isinstance(first, Mapping) and all(row == first for row in others)
+    if listed != full or not alike or not first.keys() <= OF_FULL_LAYERS.keys():
+        return {}
+    values = {OF_FULL_LAYERS[key]: whole(size, reading.place("per_layer_config")) for key, size in first.items()}
+    widest = values.get("full_attention_head_dimension", reading.values["head_dimension"])
+    if widest < reading.values["head_dimension"]:
+        return {}
+    reading.get("per_layer_config", ", ".join(values))
+    return values
+
+
+def read_heads_of_layers(reading: Reading) -> dict[str, Any]:
+    """Reads the heads of layers without a window; other layers with heads of their own are reported.
+
+    The report has the largest ratio to the usual number or width of heads.
+    """
+    if values := _heads_of_full_layers(reading):
+        return values
     usual_heads = reading.values["attention_heads"]
     head_counts = reading.counts("num_attention_heads_per_layer", "not_modeled")
     ratios = [heads / usual_heads for heads in head_counts if heads != usual_heads]
@@ -481,5 +508,5 @@ def read_embedding_width(reading: Reading) -> dict[str, Any]:
 
 
 RULES: tuple[Reader, ...] = (
-    read_two_stacks, read_cross_attention, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_mixers, report_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters, read_branches,
+    read_two_stacks, read_cross_attention, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_mixers, read_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters, read_branches,
 )  # fmt: skip

@@ -210,6 +210,8 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "toy, data degree given": (TOY, {"data_parallel_degree": 8}),
     "toy, both parts": (TOY | EXPERTS, each_kind("intra") | each_kind("inter") | {"scale_up_domain_size": 16}),
     "branches beside the blocks": ("default", {"branch_weights": 1e9, "shared_key_value_layers": 8}),
+    "wider heads without a window": ("default", {
+        "attention_window": 512, "number_of_windowed_layers": 48, "full_attention_head_dimension": 512}),
     "Mamba beside attention": ("default", {
         "linear_attention_kind": "mamba1", "number_of_linear_attention_layers": 96, "linear_value_heads": 1024,
         "linear_value_head_dimension": 1, "linear_key_heads": 1, "linear_key_head_dimension": 16}),

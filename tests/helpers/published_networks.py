@@ -64,6 +64,9 @@ def small(config: Config) -> Config:
         for key in ("layer_types", "mlp_layer_types", "activation_sparsity_pattern")
         if key in config
     }
+    if "per_layer_config" in config:  # the last layer has no window, and wider heads
+        kinds = ["sliding_attention"] * 3 + ["full_attention"]
+        cut |= {"layer_types": kinds, "per_layer_config": {"3": {"head_dim": 32}}}
     if isinstance(config.get("intermediate_size"), list):
         cut["intermediate_size"] = 256
     if "hybrid_override_pattern" in config:

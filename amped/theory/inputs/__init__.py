@@ -19,6 +19,7 @@ HANDS_ON = (
     "query_key_width",
     "value_width",
     "projected_key_value_heads",
+    "wider_head_entries",
     "attentions_per_layer",
     "expert_width",
     "linear_attention_fraction",

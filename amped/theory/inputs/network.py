@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import NETWORK, family, quantity, records
-from amped.theory.nouns.conditions import INDEXED, MULTI_LATENT
+from amped.theory.nouns.conditions import BRANCHED, INDEXED, MULTI_LATENT
 from amped.theory.nouns.layer_kinds import (
     COUNTED,
     COUNTS,
@@ -57,6 +57,29 @@ def absorbed_latent_attention__indexed(
     chosen, earlier = keys - keys * (keys - 1) / (2 * context), (context + 1) / 2
     latent_width = 2 * key_value_latent_dimension + rotary_head_dimension
     return 1.0 * (chosen * latent_width < earlier * (head_dimension + value_head_dimension))
+
+
+@quantity("count")
+def wider_projection_entries(
+    full_attention_head_dimension,
+    full_attention_key_value_heads,
+    head_dimension,
+    attention_heads,
+    key_value_heads,
+    windowed_layer_fraction,
+):
+    """The entries of queries, keys, values and outputs that layers without a window have more, averaged over all layers.
+
+    Source: definition.
+    """
+    full = 2 * full_attention_head_dimension * (attention_heads + full_attention_key_value_heads)
+    return (1 - windowed_layer_fraction) * (full - 2 * head_dimension * (attention_heads + key_value_heads))
+
+
+@quantity("count")
+def wider_head_entries(full_attention_head_dimension, head_dimension, windowed_layer_fraction):
+    """The entries of a head that layers without a window have more, averaged over all layers. Source: definition."""
+    return (1 - windowed_layer_fraction) * (full_attention_head_dimension - head_dimension)
 
 
 @quantity("1")
@@ -354,6 +377,13 @@ def has_vocabulary(vocabulary_size):
 def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
     """Each key head serves equally many query heads. Source: arXiv 2305.13245, section 2.2."""
     return np.mod(attention_heads, key_value_heads) == 0
+
+
+@quantity("boolean", constrains="full_attention_head_dimension", **BRANCHED)
+def full_attention_has_the_wider_heads(full_attention_head_dimension, head_dimension, latent_projections):
+    """Layers without a window have heads at least as wide as the others, and no latent vectors. Source: definition."""
+    same = full_attention_head_dimension == head_dimension
+    return same | ((full_attention_head_dimension > head_dimension) & (latent_projections == 0))
 
 
 @quantity("boolean", constrains="shared_key_value_layers")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
-from amped.theory.nouns.conditions import INDEXED
+from amped.theory.nouns.conditions import BRANCHED, INDEXED
 from amped.theory.nouns.layer_kinds import COUNTS, PARAMETERS
 from amped.theory.nouns.parameter_classes import CLASSES
 from amped.theory.nouns.records import total
@@ -210,10 +210,18 @@ def linear_attention_vector_parameters__mamba2(
     return convolution + 3 * linear_value_heads + linear_output_norm * linear_value_width
 
 
-@quantity("count", when_given=("branch_weights",))
-def branch_parameters__branched(branch_weights, layers):
-    """The weights of the branches of an average layer. Source: definition."""
-    return branch_weights / layers
+@quantity("count", **BRANCHED)
+def branch_vector_parameters__branched(query_key_norm, norm_vectors, wider_head_entries):
+    """The weights of norms of the wider heads of an average layer. Source: arXiv 2302.05442, section 2."""
+    return query_key_norm * norm_vectors * 2 * wider_head_entries
+
+
+@quantity("count", **BRANCHED)
+def branch_parameters__branched(
+    branch_weights, layers, dimensionality, wider_projection_entries, branch_vector_parameters
+):
+    """The parameters of the branches of an average layer, and of what wider heads have more. Source: definition."""
+    return branch_weights / layers + dimensionality * wider_projection_entries + branch_vector_parameters
 
 
 @quantity("count", choice="linear_attention_kind", value="mamba1")

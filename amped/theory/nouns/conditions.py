@@ -14,6 +14,8 @@ BY_OPERATORS = {"choice": "performance_model", "value": "operators"}
 # Kinds of layers whose operators differ: latent vectors for keys and values, an indexer that chooses keys, norms behind
 # the blocks, grids of SUMMA.
 MULTI_LATENT = {"choice": "attention_kind", "value": "multi_latent"}
+# Products beside the blocks of a layer: branches, and wider heads in layers without a window.
+BRANCHED = {"when_any_given": ("branch_weights", "full_attention_head_dimension", "full_attention_key_value_heads")}
 INDEXED = {"when_given": ("indexer_heads",)}
 POST_NORMS = {"choice": "norm_position", "value": "post"}
 SUMMA = {"choice": "tensor_parallel_strategy", "value": "2d_summa"}

@@ -25,8 +25,8 @@ ROUTED = (EXPERTS, EXPERT_ADAPTERS)
 # Products whose inputs tensor parallelism splits, not their outputs; and products that it does not split.
 SPLIT_INPUTS = ("attention_output", "feedforward_down", "experts_down", "shared_experts_down")
 UNSPLIT = ("query_down", "key_value_down", "router", "index_queries", "index_key", "index_weights")
-# Products whose weights another product of the list has too.
-NOT_THEIR_OWN = ("query_absorption", "value_absorption", "index_scores")
+# Products whose weights another product of the list has too, or that have none.
+NOT_THEIR_OWN = ("query_absorption", "value_absorption", "index_scores", "wider_scores", "wider_values")
 # The modes in which one rank orthogonalizes a whole matrix.
 IN_WHOLE = ("duplicated", "layer_sharded")
 

@@ -103,3 +103,35 @@ def test_gates_of_full_rank_have_one_projection() -> None:
     assert operators(whole)["linear_decay_down", "forward"].flops == 2 * 8 * 16 * 16
     assert float(operators(whole)["linear_decay_up", "forward"].count) == 0
     assert whole["model_flops_per_accelerator"] == narrow["model_flops_per_accelerator"]
+
+
+# The second layer has no window, heads of 8 instead of 4 entries, and 4 key heads instead of 2.
+WIDER = {
+    "attention_window": 4, "number_of_windowed_layers": 1, "head_dimension": 4, "full_attention_head_dimension": 8,
+    "full_attention_key_value_heads": 4,
+}  # fmt: skip
+
+
+def test_wider_heads_of_layers_without_a_window_are_parameters() -> None:
+    """Queries 16·(32 - 16), keys and values 2·16·(32 - 8), output 16·(32 - 16): 1,280 weights; norms 2·(8 - 4)."""
+    plain = of(query_key_norm=True, attention_window=4, number_of_windowed_layers=1, head_dimension=4)
+    assert of(query_key_norm=True, **WIDER)["number_of_parameters"] == plain["number_of_parameters"] + 1280 + 8
+
+
+def test_scores_of_wider_heads_are_those_of_layers_without_a_window() -> None:
+    """4 heads, 8 tokens, 36 of 64 scores of the mask: 4 more entries take 2·4·36·4 operations for scores, as many for values.
+
+    An average layer has half of it; backward there are 2.5 times as many. Tensors of 8·4·2 entries are moved.
+    """
+    found = operators(of(**WIDER))
+    forward, backward = found["wider_heads", "forward"], found["wider_heads", "input_gradient"]
+    assert forward.flops == pytest.approx(2 * 2 * 4 * 36 * 4 / 2)
+    assert backward.flops == pytest.approx(2.5 * forward.flops)
+    assert (forward.read, forward.written, forward.stash) == (3 * 128, 128, 3 * 128)
+    whole = operators(of(**WIDER, flash_attention=False))["wider_heads", "forward"]
+    assert whole.flops == 2 * 2 * 4 * 64 * 4 / 2  # all scores are computed, and masked
+
+
+def test_heads_without_a_window_are_no_narrower() -> None:
+    with pytest.raises(AmpedError, match="full_attention_head_dimension"):
+        of(**WIDER | {"full_attention_head_dimension": 2})

@@ -20,7 +20,7 @@ NETWORKS = [row for row, config in published().items() if config["model_type"] n
 # Classes of transformers, cut down from their defaults, with kinds that no published network above has.
 CLASSES = (
     "beam", "axk2", "bailing_hybrid", "bitnet", "diffllama", "doge", "modernbert-decoder", "zaya", "gemma3n_text", "jamba", "mamba",
-    "falcon_mamba", "mamba2", "falcon_h1", "recurrent_gemma", "lfm3",
+    "falcon_mamba", "mamba2", "falcon_h1", "recurrent_gemma", "lfm3", "gemma4_text", "gemma4_unified_text",
 )  # fmt: skip
 # A convolution within heads is a product; all others have a kernel of their own.
 CONVOLVED = ("zaya",)

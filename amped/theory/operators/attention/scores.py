@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.conditions import INDEXED
+from amped.theory.nouns.conditions import BRANCHED, INDEXED
 from amped.theory.nouns.records import AttentionMask
 
 
@@ -107,6 +107,24 @@ def computed_score_fraction(
     """
     layers = (effective_attention_window, windowed_layer_fraction)
     return document_score_fraction * score_fraction(causal, document_tokens, *layers, unbalanced_sequence_split_degree)
+
+
+@quantity("1", **BRANCHED)
+def full_layer_score_fraction(
+    causal,
+    document_tokens,
+    document_score_fraction,
+    unbalanced_sequence_split_degree,
+    fused_attentions_per_layer,
+    attentions_per_layer,
+):
+    """The share of its scores that a layer without a window computes: all, or in a fused attention those of its mask.
+
+    Source: arXiv 2307.08691, section 3.1.
+    """
+    parts = unbalanced_sequence_split_degree
+    masked = document_score_fraction * score_fraction(causal, document_tokens, document_tokens, 0, parts)
+    return 1 - fused_attentions_per_layer / np.maximum(attentions_per_layer, 1e-9) * (1 - masked)
 
 
 @quantity("1", **INDEXED)
