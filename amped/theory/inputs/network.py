@@ -68,7 +68,7 @@ def wider_projection_entries(
     key_value_heads,
     windowed_layer_fraction,
 ):
-    """The entries of queries, keys, values and outputs that layers without a window have more, averaged over all layers.
+    """The entries of queries, keys, values and outputs that layers without a window have more, averaged over layers.
 
     Source: definition.
     """
@@ -184,6 +184,15 @@ def linear_key_width(linear_key_heads, linear_key_head_dimension):
 def linear_value_width(linear_value_heads, linear_value_head_dimension):
     """The width of the values of linear attention, and of its gate. Source: arXiv 2412.06464, section 3.4."""
     return linear_value_heads * linear_value_head_dimension
+
+
+@quantity("count", category=NETWORK)
+def linear_step_rank(dimensionality):
+    """The width between the two projections into the steps Δ of Mamba: a sixteenth of the network, rounded up.
+
+    Source: arXiv 2312.00752, section 3.6; state-spaces/mamba, modules/mamba_simple.py (dt_rank "auto").
+    """
+    return np.ceil(dimensionality / 16)
 
 
 @quantity("count", category=NETWORK, at_least=0)

@@ -10,9 +10,7 @@ A head of linear attention is a channel of Mamba, or a block of the gates of a r
 channels; the sum of B, C and the narrow Δ over its ranks is left out.
 """
 
-import numpy as np
-
-from amped.theory.language.quantity import NETWORK, family, quantity, records
+from amped.theory.language.quantity import family, quantity, records
 from amped.theory.nouns.kernel_work import Traffic, Work, contraction, streamed
 from amped.theory.nouns.layer_kinds import IN_LINEAR
 from amped.theory.nouns.places import PROJECTION_INPUTS
@@ -28,15 +26,6 @@ RECURRENCE_FLOPS, RECURRENCE_FUNCTIONS = 8, 2
 GATE = Work(Traffic(4, read=2, written=1, functions=2), Traffic(8, read=3, written=2, functions=2), kept=2)
 # Values times a gate before the convolution, and once more behind it. Source: Lfm2ShortConv of transformers.
 TWO_GATES = Work(Traffic(2, read=4, written=2), Traffic(4, read=6, written=4), kept=3)
-
-
-@quantity("count", category=NETWORK)
-def linear_step_rank(dimensionality):
-    """The width between the two projections into the steps Δ of Mamba: a sixteenth of the network, rounded up.
-
-    Source: arXiv 2312.00752, section 3.6; state-spaces/mamba, modules/mamba_simple.py (dt_rank "auto").
-    """
-    return np.ceil(dimensionality / 16)
 
 
 # --- sizes -----------------------------------------------------------------------------------------------------------
