@@ -390,7 +390,10 @@ def query_heads_divide_by_key_heads(attention_heads, key_value_heads):
 
 @quantity("boolean", constrains="full_attention_head_dimension", **BRANCHED)
 def full_attention_has_the_wider_heads(full_attention_head_dimension, head_dimension, latent_projections):
-    """Layers without a window have heads at least as wide as the others, and no latent vectors. Source: definition."""
+    """The heads of layers without a window are at least as wide as others, without latent vectors.
+
+    Source: definition.
+    """
     same = full_attention_head_dimension == head_dimension
     return same | ((full_attention_head_dimension > head_dimension) & (latent_projections == 0))
 

@@ -92,20 +92,30 @@ def branch_operators__branched(
 def wider_head_operators(wider_head_gemms, fused_backward_products, entry_costs):
     """What the attention of layers without a window has more for its wider heads: products, and bytes of tensors.
 
-    Scores are counted with the heads that all layers have. Queries, keys and values are kept.
+    Scores are counted with the heads that all layers have. Queries, keys and values are kept. A call is one product: two
+    forward, and as many as a fused attention has backward.
 
     Source: arXiv 2307.08691, section 3.1. Differs: their kernel is that of all heads, and not one beside it.
     """
     (scores, _), (cost,) = wider_head_gemms, entry_costs
     has_more, entries = 1.0 * (scores.k > 0), scores.m * scores.k * scores.batch * cost.activation
-    scored, weighted = (gemm.multiply_accumulates * cost.product for gemm in wider_head_gemms)
-    forward = Traffic(scored + weighted, 3 * entries, entries)
-    backward = Traffic(fused_backward_flops(scored, weighted, fused_backward_products), 5 * entries, 3 * entries)
-    sides = scores.m, scores.n, np.maximum(scores.k, 1), scores.batch
-    calls = {"count": has_more, "part": IN_BRANCHES}
-    return (
+    flops, sides = (
+        scores.multiply_accumulates * cost.product,
+        (scores.m, scores.n, np.maximum(scores.k, 1), scores.batch),
+    )
+    backward = fused_backward_flops(1.0, 1.0, fused_backward_products)
+    passes = (("forward", 2.0, 3, 1, 3 * entries), ("input_gradient", backward, 5, 3, 0.0))
+    return tuple(
         operator(
-            "wider_heads", "batched_contraction", "forward", sides, forward, stash=3 * entries, after=PROJECTED, **calls
-        ),
-        operator("wider_heads", "batched_contraction", "input_gradient", sides, backward, **calls),
+            "wider_heads",
+            "batched_contraction",
+            phase,
+            sides,
+            Traffic(flops, read * entries / products, written * entries / products),
+            stash=kept / products,
+            count=products * has_more,
+            after=PROJECTED,
+            part=IN_BRANCHES,
+        )
+        for phase, products, read, written, kept in passes
     )

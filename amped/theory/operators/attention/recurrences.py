@@ -10,7 +10,7 @@ A head of linear attention is a channel of Mamba, or a block of the gates of a r
 channels; the sum of B, C and the narrow Δ over its ranks is left out.
 """
 
-from amped.theory.language.quantity import family, quantity, records
+from amped.theory.language.quantity import family, records
 from amped.theory.nouns.kernel_work import Traffic, Work, contraction, streamed
 from amped.theory.nouns.layer_kinds import IN_LINEAR
 from amped.theory.nouns.places import PROJECTION_INPUTS
@@ -26,23 +26,6 @@ RECURRENCE_FLOPS, RECURRENCE_FUNCTIONS = 8, 2
 GATE = Work(Traffic(4, read=2, written=1, functions=2), Traffic(8, read=3, written=2, functions=2), kept=2)
 # Values times a gate before the convolution, and once more behind it. Source: Lfm2ShortConv of transformers.
 TWO_GATES = Work(Traffic(2, read=4, written=2), Traffic(4, read=6, written=4), kept=3)
-
-
-# --- sizes -----------------------------------------------------------------------------------------------------------
-
-
-@family(
-    named=(
-        "linear_convolved_bytes__mamba1",
-        "linear_convolved_bytes__gated_recurrence",
-        "linear_convolved_bytes__short_convolution",
-    ),
-    KIND=("mamba1", "gated_recurrence", "short_convolution"),
-)
-@quantity("byte", choice="linear_attention_kind", value="KIND")
-def linear_convolved_bytes__KIND(linear_value_bytes):
-    """The size of what the short convolution passes over: values alone. Source: arXiv 2312.00752, figure 3."""
-    return linear_value_bytes
 
 
 # --- products --------------------------------------------------------------------------------------------------------
