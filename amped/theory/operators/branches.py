@@ -92,8 +92,8 @@ def branch_operators__branched(
 def wider_head_operators(wider_head_gemms, fused_backward_products, entry_costs):
     """What the attention of layers without a window has more for its wider heads: products, and bytes of tensors.
 
-    Scores are counted with the heads that all layers have. Queries, keys and values are kept. A call is one product: two
-    forward, and as many as a fused attention has backward.
+    Scores are counted with the heads that all layers have. Queries, keys and values are kept. A call is one product:
+    there are two forward, and as many as a fused attention has backward.
 
     Source: arXiv 2307.08691, section 3.1. Differs: their kernel is that of all heads, and not one beside it.
     """
