@@ -78,7 +78,7 @@ DETAILS = (
     "multi_token_prediction_layers", "stage_ends", "available_memory_bytes", "chunks_per_stage",
     "first_stage_layers", "middle_stage_layers", "last_stage_layers", "kept_activation_bytes_per_layer",
     "embedding_activation_bytes", "output_head_activation_bytes", "communication_rounds", "layers", "kind_activations",
-    "microbatches_per_flush", "pipeline_flushes_per_step",
+    "microbatches_per_flush", "pipeline_flushes_per_step", "peak_time", "product_loss_time",
 )  # fmt: skip
 # What takes days from a training; the closed form knows none of it.
 CALENDAR = (
@@ -93,7 +93,8 @@ MODEL_DETAILS = {
     "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",
                   "optimizer_durations", "bottleneck_stage_layer_passes", "bottleneck_stage_embedding_passes", "bottleneck_stage_output_head_passes",
                   *(f"{kind}_durations" for kind in (*BESIDE_KERNELS, "pipeline")), "pass_times", "whole_pass_times", "bottleneck_stage", "stage_send_time",
-                  "overlap_pipeline_communication", "layer_time", "layer_activation_bytes", *CALENDAR),
+                  "overlap_pipeline_communication", "layer_time", "layer_activation_bytes", *CALENDAR,
+                  "uncounted_work_time", "clock_loss_time", "attention_loss_time", "other_kernel_time", "kernel_wait_time"),
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
               "weight_gathering_time", "multiply_accumulate_time", "layer_products", "layer_durations",

@@ -12,15 +12,12 @@ from amped.drafting.improvements import Improvement
 from amped.estimation.estimation import Estimation
 from amped.estimation.manners import Step
 from amped.report import human
-from amped.report.screen import LEAST_SHARE, fit, heading, is_chosen, shares
+from amped.report.screen import LEAST_SHARE, fit, heading, is_chosen
 from amped.report.tables import Part, drawn, grid
+from amped.report.waterfall import causes
+from amped.report.waterfall import lines as waterfall_lines
+from amped.report.width import columns, wrapped
 
-# What a part of the step is, in a sentence.
-SAID = {
-    "host": "waiting for the host that launches kernels",
-    "recomputed": "computing activations again", "optimizer": "the optimizer", "bubble": "waiting in the pipeline's bubble",
-    "offload": "copies to the host and back",
-}  # fmt: skip
 # What changes more than time and memory; and what the chooser does not try, so that its mapping lacks it.
 CAREFUL = {"matrix_precision": "(other numerics)"}
 LEFT_OUT = "(only if asked)"
@@ -50,7 +47,10 @@ def _singly(e: Estimation, changes: Sequence[Improvement], number: int) -> Itera
     if not e["fits_in_memory"]:
         _, memory, style = fit(e)
         yield (f"{memory}.\n", style)
-    yield f"{bottleneck(e)} {sliced(e)}{unhidden(e)}{at_the_peak(e)}\n"
+    sentences = f"{causes(e)} {sliced(e)}{unhidden(e)}".rstrip()
+    yield "\n".join(wrapped(sentences, columns())) + "\n"
+    yield from waterfall_lines(e)
+    yield ""
     if not changes:
         yield f"{NONE} {MORE}"
         return
@@ -93,26 +93,3 @@ def unhidden(e: Estimation) -> str:
         f"({human.duration(bucket)}), and the {human.duration(e['hidden_data_communication_time'])} that run beside "
         f"computation slow it down by {human.duration(slowdown)}. "
     )
-
-
-def at_the_peak(e: Estimation) -> str:
-    """A sentence: the time of the model's FLOPs at the peak rate, which no change of the mapping can reduce."""
-    used = e["model_flops_utilization"]
-    return (
-        f"The FLOPs of the model alone would take {human.duration(used * e['step_time'])} at the accelerator's peak rate "
-        f"(MFU {human.percent(used)})."
-    )
-
-
-def bottleneck(e: Estimation) -> str:
-    """Sentences on the parts of a step's time, the longest wait first."""
-    parts_of_step = shares(e)
-    computation = parts_of_step.pop("compute")
-    others = [
-        f"{SAID.get(part, f'{part}-parallel communication')} {human.duration(parts_of_step[part] * e['step_time'])} "
-        f"({human.percent(parts_of_step[part])})"
-        for part in sorted(parts_of_step, key=parts_of_step.__getitem__, reverse=True)
-        if parts_of_step[part] > LEAST_SHARE
-    ]
-    rest = f" The rest: {', '.join(others)}." if others else ""
-    return f"A step takes {human.duration(e['step_time'])}. Computation takes {human.percent(computation)} of it.{rest}"

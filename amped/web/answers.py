@@ -144,19 +144,18 @@ class Desk:
         said = state.state_of(question.get("state"))
         e = self.estimation(said)
         changes = improvements(e.scenario, e)
-        lines = [("", why.bottleneck(e)), ("", why.at_the_peak(e))]
+        section = step.waterfall_of(e)
+        lines = [*section.lines]
         if not changes:
             lines.append(("", why.NONE))
         rows = [(f"{change.name} = {controls.written(change.value)}", change.step_time, change.gain, change.bytes, why.remark(e, change)) for change in changes]  # fmt: skip
         columns = ("change", "step_time|time of a step|s", "gain|less|share", "bytes|memory|byte", "remark| ")
         tables = [table("Single changes that make a step faster", columns, rows)] if rows else []
         states = [changed(said, (), {change.name: controls.written(change.value)}) for change in changes]
-        return {
-            "sections": [
-                section_as_json(Section("why", f"Why so slow: {screen.what_is_trained(e)}", lines, tables=tables))
-            ],
-            "states": states,
-        }
+        answered = Section(
+            "why", f"Why so slow: {screen.what_is_trained(e)}", lines, pictures=section.pictures, tables=tables
+        )
+        return {"sections": [section_as_json(answered)], "states": states}
 
     def best(self, question: Json) -> Json:
         """The best mappings that `amped explore` finds, each with the state of the page that shows it."""

@@ -47,7 +47,7 @@
   }
   /* How many lines a legend takes in a width; its words are about seven pixels a letter. */
   function lines(series, width) {
-    const wide = series.reduce((sum, each) => sum + 45 + 7 * String(each.name).length, 0);
+    const wide = series.filter((each) => each.name).reduce((sum, each) => sum + 45 + 7 * String(each.name).length, 0);
     return Math.max(1, Math.ceil(1.15 * wide / width));
   }
   function shared(data, below) {
@@ -81,8 +81,31 @@
     return axis(Object.assign({ type: "category", data: names, axisLabel: { width, overflow: "break", lineHeight: 13 } }, more));
   }
 
-  /* Horizontal bars, one for each row, with a color for each kind. */
+  /* What stands below a bar that floats, so that it begins where the bar before it ends: a bar that nobody sees. */
+  function below(data, start, value) {
+    const hidden = { color: "transparent", borderColor: "transparent", decal: { symbol: "none" } };
+    const from = (row) => scaled(start, row) + Math.min(0, scaled(value, row));
+    return { type: "bar", stack: "all", barMaxWidth: 26, silent: true, itemStyle: hidden, data: data.rows.map(from) };
+  }
+  function waterfall(data) {
+    const along = columnOf(data, data.along), value = columnOf(data, data.values[0]), kind = columnOf(data, data.kind_of);
+    const start = columnOf(data, data.from), kinds = [...new Set(data.rows.map(kind.of))];
+    const series = kinds.map((name, place) => ({
+      name, type: "bar", stack: "all", barMaxWidth: 26, itemStyle: { color: colorOf(name, place), borderColor: color("edge") },
+      data: data.rows.map((row) => (kind.of(row) === name ? { value: Math.abs(scaled(value, row)), row } : null)),
+      label: { show: true, position: "right", color: color("ink"), formatter: (point) => digits(scaled(value, point.data.row)) },
+    }));
+    const ends = data.rows.flatMap((row) => [scaled(start, row), scaled(start, row) + scaled(value, row)]);
+    return {
+      series: [below(data, start, value), ...series],
+      xAxis: numbers(value.head, { min: 0, max: 1.18 * Math.max(...ends), axisLabel: { formatter: digits, showMaxLabel: false } }),
+      yAxis: categories(data.rows.map(along.of), { inverse: true }),
+    };
+  }
+
+  /* Horizontal bars, one for each row, with a color for each kind; with a column `from`, the bars of a waterfall. */
   function bars(data) {
+    if (data.from) return waterfall(data);
     const along = columnOf(data, data.along), value = columnOf(data, data.values[0]), kind = columnOf(data, data.kind_of);
     const kinds = [...new Set(data.rows.map(kind.of))];
     const series = kinds.map((name, place) => ({

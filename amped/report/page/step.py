@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import accumulate
 
 from amped.base.errors import MappingError
 from amped.estimation.estimation import Estimation
 from amped.estimation.execution import ExecutedStep, executed_step
 from amped.estimation.parts import STEP_PARTS
+from amped.estimation.waterfall import waterfall
 from amped.report import human
 from amped.report.page.answer import where
 from amped.report.page.content import Number, Picture, Plain, Section, Table, said, table
 from amped.report.page.numbers import numbers
 from amped.report.plots import KINDS
 from amped.report.verdicts import kind_of
+from amped.report.waterfall import SAID, causes, rounded
 from amped.theory.schedules.timeline import COMPUTE
 
 # The most spans that are drawn; of a longer step, the first and the last micro-batches.
@@ -32,6 +35,29 @@ def parts(e: Estimation) -> Section:
         {"along": "part", "values": ["time"], "kind_of": "kind"},
     )  # fmt: skip
     return Section("parts", "Time by part", said(sentence), pictures=[bars])
+
+
+def waterfall_of(e: Estimation) -> Section:
+    """The section with the waterfall from the peak rate to the step, in the figures of `amped why`."""
+    title, sentence, bars = "From the peak rate to the step", causes(e), waterfall(e)
+    figures = rounded(bars, e["step_time"])
+    starts = accumulate(figures.times, initial=0.0)
+    rows = [
+        (SAID[bar.name], KINDS[kind_of(bar.name)], start * figures.size, time * figures.size, bar.time / e["step_time"], bar.utilization)
+        for bar, start, time in zip(bars, starts, figures.times, strict=False)
+        if time
+    ]  # fmt: skip
+    columns = (
+        "cause",
+        "kind",
+        "start|from|s",
+        "time|time|s",
+        "share|share of the step|share",
+        "utilization|MFU left|share",
+    )
+    how = {"along": "cause", "values": ["time"], "from": "start", "kind_of": "kind"}
+    picture = Picture("waterfall", title, "bars", sentence, table("Waterfall of one step", columns, rows), how)
+    return Section("waterfall", title, said(sentence), pictures=[picture])
 
 
 def parts_table(estimations: Sequence[Estimation], names: Sequence[str] = ("time",)) -> Table:

@@ -99,7 +99,7 @@ def sections(config: Asked) -> list[Section]:
     e = config.estimation
     search = searched.quick_search(e, config.asks)
     return [
-        answer.answer(e, other_runs=True), step.parts(e), memory.memory(e), step.timeline(e), roofline.roofline(e),
+        answer.answer(e, other_runs=True), step.parts(e), step.waterfall_of(e), memory.memory(e), step.timeline(e), roofline.roofline(e),
         searched.scaling(e, search), searched.pareto(search), sensitivity.sensitivity(analyzed(e.scenario)),
         grounds.assumed(e), grounds.accuracy(e), again.again(e), answer.all_numbers(e),
     ]  # fmt: skip

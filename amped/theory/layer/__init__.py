@@ -19,6 +19,7 @@ PAGES = ("passes", "messages", "waits", "offload", "times")
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
     # passes
+    "kind_durations",
     "layer_computation",
     "layer_host_waits",
     "layer_kernels",

@@ -23,6 +23,19 @@ class KindTime(Record):
 
 
 @record
+class KernelGroup(Record):
+    """The kernels of one group: those of products, those of attention, or all others.
+
+    Attributes:
+        time: the seconds of all their calls.
+        flops: the FLOPs of their matrix products.
+    """
+
+    time: Any
+    flops: Any
+
+
+@record
 class PassKernels(Record):
     """The seconds of the kernels of one pass of a layer, beside which messages may run.
 

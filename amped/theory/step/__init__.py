@@ -8,9 +8,9 @@ estimate.
 
 The page `parts` multiplies times per layer with the passes of the bottleneck stage. The pages `data_overlap`
 and `host_copies` use the time that layers leave free. The page `flops` counts the operations that a training needs, and
-those that it does. The page `totals` gives time and utilization. The pages `checkpoints`, `failures` and `goodput` give
-the share of the days that trains, and the pages `cost` and
-`owning` energy and money.
+those that it does; `waterfall` cuts computation into what is lost below the peak rate. The page `totals` gives time and
+utilization. The pages `checkpoints`, `failures` and `goodput` give the share of the days that trains, and the pages
+`cost` and `owning` energy and money.
 """
 
 PAGES = (
@@ -19,6 +19,7 @@ PAGES = (
     "uneven_replicas",
     "host_copies",
     "flops",
+    "waterfall",
     "totals",
     "checkpoints",
     "failures",
@@ -67,6 +68,14 @@ HANDS_ON = (
     "output_head_multiply_accumulates",
     "model_flops_per_accelerator",
     "hardware_flops_per_accelerator",
+    # waterfall
+    "peak_time",
+    "uncounted_work_time",
+    "clock_loss_time",
+    "product_loss_time",
+    "attention_loss_time",
+    "other_kernel_time",
+    "kernel_wait_time",
     # totals
     "step_time",
     "training_time",

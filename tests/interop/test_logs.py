@@ -1,0 +1,165 @@
+"""Logs of runs: lines as frameworks print them, with steps that a person reads off; none is a real run."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from amped.base.errors import FileError
+from amped.interop.logs.reading import formats, read_log
+from amped.interop.logs.steps import Measured, measured
+from tests.helpers.cli import amped as command
+
+GIB = 2**30
+BATCH, TOKENS = 64.0, 8192.0
+# For each framework, the line of a step that takes so many seconds, as its source prints it.
+LINES: dict[str, Callable[[int, float], str]] = {
+    "Megatron-LM": lambda n, s: (
+        f" [2026-01-01 10:00:00] iteration {n:8d}/     100 | consumed samples: {n * 64:12d} | elapsed time per iteration (ms): {s * 1000:.1f} |"
+        " throughput per GPU (TFLOP/s/GPU): 400.0 | learning rate: 3.000000E-04 | global batch size:    64 | lm loss: 7.1E+00 | loss scale: 1.0 |"
+    ),
+    "NeMo": lambda n, s: (
+        f"Training epoch 0, iteration {n}/99 | lr: 1.649e-06 | global_batch_size: 64 | global_step: {n} | max_memory_reserved: {40 * GIB} |"
+        f" max_memory_allocated: {30 * GIB} | reduced_train_loss: 11.97 | train_step_timing in s: {s:.3f} | consumed_samples: {n * 64}"
+    ),
+    "MaxText": lambda n, s: f"completed step: {n}, seconds: {s:.3f}, TFLOP/s/device: 300.000, Tokens/s/device: 3679.158, total_weights: 524288, loss: 10.565",
+    "torchtitan": lambda n, s: (
+        f"[titan] 2026-01-01 10:00:00,000 - root - INFO - \x1b[31mstep: {n:2}  \x1b[32mloss:  7.10000  \x1b[38;2;180;60;0mgrad_norm:  1.2000  "
+        f"\x1b[36mmemory: 40.00GiB(50.00%)  \x1b[34mtps: {round(TOKENS / s):,}  \x1b[36mtflops: 300.00  \x1b[35mmfu: 30.00%\x1b[39m"
+    ),
+    "DeepSpeed": lambda n, s: (
+        f"[2026-01-01 10:00:00,000] [INFO] [timer.py:260:stop] epoch=0/micro_step={n * 4}/global_step={n}, RunningAvgSamplesPerSec={BATCH / s}, "
+        f"CurrSamplesPerSec={BATCH / s}, MemAllocated=4.32GB, MaxMemAllocated=40.0GB"
+    ),
+    "torchtune": lambda n, s: f"Step {n} | loss:1.25 lr:2e-05 tokens_per_second_per_gpu:{TOKENS / s:.4f} peak_memory_reserved:40.0 ",
+}  # fmt: skip
+STEPS = [
+    9.0,
+    4.0,
+    *[2.0] * 9,
+    2.2,
+    1.9,
+    *[2.0] * 4,
+    8.0,
+    *[2.0] * 4,
+]  # the first compile, and the 18th writes a checkpoint
+
+
+def written(folder: Path, name: str, steps: list[float] = STEPS, more: str = "") -> Path:
+    lines = [LINES[name](number, seconds) for number, seconds in enumerate(steps, 1)]
+    path = folder / "run.log"
+    path.write_text(
+        "\n".join(["loading the data", *lines[:3], "some library says something", *lines[3:]]) + "\n" + more
+    )
+    return path
+
+
+def read(path: Path) -> Measured:
+    return measured(read_log(path), path, BATCH, TOKENS)
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_the_step_of_each_framework_is_what_a_person_reads(name: str, tmp_path: Path) -> None:
+    run = read(written(tmp_path, name))
+    assert run.framework == name
+    assert run.step_time == pytest.approx(2.0, rel=1e-3)
+    assert (run.warm_up, run.counted) == (2, len(STEPS) - 3)
+    assert run.shortest == pytest.approx(2.0, rel=1e-3)
+    ((left),) = run.left_out
+    assert (left.number, left.line) == (18, 20)  # one line stands before the steps, and one between
+    assert left.seconds == pytest.approx(8.0, rel=1e-3)
+    says_memory = name in ("NeMo", "torchtitan", "DeepSpeed")
+    assert run.memory_bytes == (40 * GIB if says_memory else 0.0)
+
+
+def test_every_format_is_written_above() -> None:
+    assert {known.name for known in formats()} == {*LINES, "transformers and TRL"}
+
+
+def test_a_progress_bar_is_read_over_tens_of_seconds_and_the_bar_of_an_evaluation_is_not(tmp_path: Path) -> None:
+    bars = [f"{n:3d}%|██        | {n}/100 [{2 * n // 60:02d}:{2 * n % 60:02d}<03:00,  2.00s/it]" for n in range(101)]
+    evaluation = " 50%|█████     | 5/10 [00:50<00:50, 10.00s/it]"
+    path = tmp_path / "run.log"
+    path.write_text("\r".join([*bars[:50], evaluation, *bars[50:]]) + "\n{'loss': 1.2, 'epoch': 0.1}\n")
+    run = read(path)
+    assert run.framework == "transformers and TRL"
+    assert run.step_time == pytest.approx(2.0)
+    assert any("progress bar" in notice for notice in run.notices)
+
+
+def test_memory_that_megatron_reports_is_the_most_of_all_ranks(tmp_path: Path) -> None:
+    ranks = "".join(
+        f"[Rank {rank}] (after 2 iterations) memory (MB) | allocated: 100.0 | max allocated: 200.0 | reserved: 300.0 | max reserved: {size}\n"
+        for rank, size in ((0, 1024.0), (8, 2048.0))
+    )
+    assert read(written(tmp_path, "Megatron-LM", more=ranks)).memory_bytes == 2 * GIB
+
+
+def test_a_restart_and_another_batch_are_told(tmp_path: Path) -> None:
+    again = "".join(LINES["Megatron-LM"](number, 2.0) + "\n" for number in (10, 11, 12))
+    path = written(tmp_path, "Megatron-LM", more=again)
+    notices = measured(read_log(path), path, 128.0, TOKENS).notices
+    assert any("starts again 1 times (first in line 25)" in notice for notice in notices)
+    assert any("global batch of 64, and the config 128" in notice for notice in notices)
+
+
+def test_a_log_that_is_cut_in_a_step_counts_without_it(tmp_path: Path) -> None:
+    path = written(tmp_path, "Megatron-LM", more=LINES["Megatron-LM"](24, 2.0)[:120])
+    run = read(path)
+    assert run.step_time == pytest.approx(2.0)
+    assert any("ends in the middle of a step (line 25)" in notice for notice in run.notices)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "told"),
+    [
+        ("a shopping list\nmilk\n", "line 1", "no line tells of a training step"),
+        ("", "line 1", "no line tells of a training step"),
+        (LINES["MaxText"](1, 2.0) + "\n\0\0\n", "line 2", "no text"),
+        (f"{LINES['NeMo'](1, 2.0)}\n{LINES['NeMo'](2, 2.0).replace('2.000', '2.0x0')}\n{LINES['NeMo'](3, 2.0)}\n", "line 2", "damaged"),
+    ],
+)  # fmt: skip
+def test_foreign_and_damaged_files_are_refused_with_their_line(text: str, line: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.log"
+    path.write_text(text)
+    with pytest.raises(FileError) as refused:
+        read_log(path)
+    assert told in str(refused.value)
+    assert line in str(refused.value)
+    assert str(path) in str(refused.value)
+
+
+def test_too_few_steps_are_no_measure(tmp_path: Path) -> None:
+    with pytest.raises(FileError, match="at least 5 steps"):
+        read(written(tmp_path, "MaxText", [9.0, 2.0, 2.0]))
+
+
+def test_why_takes_the_step_of_a_log(tmp_path: Path) -> None:
+    path = written(tmp_path, "MaxText", [60.0 + number % 3 for number in range(20)])
+    told = json.loads(command("why", "minimal", "--log", path, "--json", folder=tmp_path).stdout)
+    assert told["measured_step_time"] == told["log"]["step_time"] == 61.0
+    screen = command("why", "minimal", "--log", path, folder=tmp_path).stdout
+    assert "MaxText's log: 61 s a step" in screen
+    assert "Measured: 61 s a step" in screen
+    refused = command("why", "--log", path, folder=tmp_path)
+    assert "prints no arguments that amped reads" in refused.stderr
+
+
+def test_the_arguments_that_megatron_prints_are_the_config_of_its_log(tmp_path: Path) -> None:
+    """A network of 8 layers on 8 accelerators, as Megatron-LM prints its arguments."""
+    arguments = {
+        "num_layers": 8, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 8192, "seq_length": 2048,
+        "max_position_embeddings": 2048, "padded_vocab_size": 32000, "micro_batch_size": 2, "global_batch_size": 64,
+        "tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 1, "world_size": 8, "data_parallel_size": 4,
+        "train_iters": 100, "bf16": True, "swiglu": False, "use_flash_attn": True, "add_bias_linear": True,
+    }  # fmt: skip
+    path = written(tmp_path, "Megatron-LM")
+    block = "".join(f"  {name} {'.' * (48 - len(name))} {value}\n" for name, value in arguments.items())
+    path.write_text(f"------------------------ arguments ------------------------\n{block}" + path.read_text())
+    answered = command("why", "--log", path, "--system", "DGX H100", "--json", folder=tmp_path)
+    told = json.loads(answered.stdout)
+    assert told["measured_step_time"] == pytest.approx(2.0)
+    assert "the configuration is that of the arguments in" in answered.stderr
+    named = ("why", "--model", "Llama 3 8B", "--system", "DGX H100", "--gpus", "8", "--log", path)
+    assert "the configuration is that of" not in command(*named, folder=tmp_path).stderr
