@@ -384,14 +384,15 @@ def shipped(out: Outgoing, model: str) -> dict[str, Any]:
     return min(networks, key=distance)
 
 
-def _kind(network: Mapping[str, Any]) -> tuple[bool, ...]:
+def _kind(network: Mapping[str, Any]) -> tuple[bool | str, ...]:
     """The properties that tell kinds of networks apart, the most important first.
 
-    They are experts, latent attention, sinks, and norms of queries and keys.
+    They are experts, latent attention, linear attention, sinks, and norms of queries and keys.
     """
+    linear = network.get("linear_attention_kind") or "none"
     latent = network.get("attention_kind") == "multi_latent"
     sinks, norms = (bool(network.get(name)) for name in ("attention_sinks", "query_key_norm"))
-    return (network.get("number_of_experts") or 1) > 1, latent, sinks, norms
+    return (network.get("number_of_experts") or 1) > 1, latent, linear, sinks, norms
 
 
 def _size(network: Mapping[str, Any]) -> float:

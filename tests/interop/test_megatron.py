@@ -10,7 +10,7 @@ from amped.base.aliases import aliases
 from amped.base.errors import AmpedError, FileError
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import estimated
-from amped.interop import megatron
+from amped.interop import bridge, megatron
 from amped.interop.fields import fields, table
 from amped.interop.recognition import read_file
 from tests.helpers.cli import amped, refused
@@ -450,8 +450,10 @@ def test_a_pattern_of_other_layers_is_refused() -> None:
 def test_layers_of_linear_attention_come_back(model: str) -> None:
     """The chunk of a gated delta net, and the convolution of Mamba-2, have no argument: both are Megatron's own."""
     e = estimated(read_scenario("minimal", {"model": model}))
-    found, given = megatron.read(megatron.write(e), "launch.sh").values, e.scenario.sources.given
-    names = [name for name in given if name.startswith(("linear_", "number_of_linear")) and name in found]
-    assert len(names) >= 5
-    assert {name: found[name] for name in names} == {name: given[name] for name in names}
-    assert found["linear_attention_kind"] == e.choices["linear_attention_kind"]
+    given = e.scenario.sources.given
+    for form, file in ((megatron, "launch.sh"), (bridge, "recipe.yaml")):
+        found = form.read(form.write(e), file).values
+        names = [name for name in given if name.startswith(("linear_", "number_of_linear")) and name in found]
+        assert len(names) >= 5, file
+        assert {name: found[name] for name in names} == {name: given[name] for name in names}
+        assert found["linear_attention_kind"] == e.choices["linear_attention_kind"]
