@@ -11,7 +11,7 @@ from amped.theory.nouns.records import CONTRACTIONS, WITH_WEIGHTS, Collective, D
 from amped.theory.roofline.kernels import traffic_time, work_time
 
 # The parts of a step that have operators, in the order of the forward pass.
-PARTS = ("embedding", "layer", "output_head")
+PARTS = ("tower", "embedding", "layer", "output_head")
 # Where the time of an operator comes from. A shape is the measured one up to the diagonal of a causal attention, which
 # some count and some do not.
 MEASURED, INTERPOLATED, LAW = "measured", "interpolated", "law"
@@ -93,6 +93,14 @@ def layer_lines(estimation: Estimation) -> list[OperatorLine]:
     order = list(forward_pass(estimation))
     lines = _with_messages(estimation, [*_lines(estimation, "layer", 1.0)])
     return sorted(lines, key=lambda line: order.index(line.name) if line.name in order else len(order))
+
+
+def tower_lines(estimation: Estimation) -> list[OperatorLine]:
+    """All operators of a tower for one micro-batch, forward and backward; empty if the network has no tower.
+
+    Their names are those of operators of a layer.
+    """
+    return [replace(line, name=line.name.removeprefix("tower_")) for line in _lines(estimation, "tower", 1.0)]
 
 
 def step_lines(estimation: Estimation) -> list[OperatorLine]:

@@ -72,7 +72,7 @@ DETAILS = (
     "matrix_peak_flop_rate", "memory_capacity", "memory_bandwidth", "model_flops_per_accelerator",
     "hardware_flops_per_accelerator", *(f"{kind}_collectives" for kind in IN_LAYERS),
     "pipeline_collectives", "deepflow_gemms", "activation_precision", "zero_stage", "weight_precision",
-    "layer_operators", "embedding_operators", "output_head_operators", "layer_passes", "recomputed_layer_fraction",
+    "layer_operators", "embedding_operators", "output_head_operators", "tower_operators", "tower_parameters", "tower_projector_parameters", "layer_passes", "recomputed_layer_fraction",
     "fullest_stage_index", "fullest_stage_parameters", "layer_kinds", "pipeline_stages", "stage_parameters", "stage_activations", "parameter_groups", "parameter_classes", "stage_states",
     "tied_embedding_parameters", "layer_working_bytes", "stage_working", "weight_buffer_bytes",
     "multi_token_prediction_layers", "stage_ends", "available_memory_bytes", "chunks_per_stage",
@@ -90,7 +90,7 @@ CALENDAR = (
 )
 # Details that only one performance model has.
 MODEL_DETAILS = {
-    "operators": ("layer_durations", "embedding_durations", "output_head_durations", "optimizer_operators",
+    "operators": ("layer_durations", "embedding_durations", "output_head_durations", "tower_durations", "tower_forward_time", "tower_backward_time", "optimizer_operators",
                   "optimizer_durations", "bottleneck_stage_layer_passes", "bottleneck_stage_embedding_passes", "bottleneck_stage_output_head_passes",
                   *(f"{kind}_durations" for kind in (*BESIDE_KERNELS, "pipeline")), "pass_times", "whole_pass_times", "bottleneck_stage", "stage_send_time",
                   "overlap_pipeline_communication", "layer_time", "layer_activation_bytes", *CALENDAR,
@@ -98,7 +98,7 @@ MODEL_DETAILS = {
     "amped": ("matrix_efficiency", "intra_node_tensor_communication_time", "inter_node_tensor_communication_time",
               "intra_node_gradient_communication_time", "inter_node_gradient_communication_time",
               "weight_gathering_time", "multiply_accumulate_time", "layer_products", "layer_durations",
-              "embedding_durations", "output_head_durations"),
+              "embedding_durations", "output_head_durations", "tower_durations"),
 }  # fmt: skip
 
 

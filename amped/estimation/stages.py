@@ -21,7 +21,7 @@ class StageLine:
     Attributes:
         stage: the place of the stage, from 0.
         layers: the number of layers of each kind; if there is only one kind, it is called "layers".
-        ends: the ends of the network on this stage: embedding, output head.
+        ends: what this stage has of the ends of the network: a tower, the embedding, the output head.
         parameters: the network's parameters on this stage, before sharding; a tied embedding counts on its first stage.
         weight_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes, temporary_bytes: the memory of one
             accelerator, by use.
@@ -89,7 +89,7 @@ def _line(
     copies = had(stage.has_output_head, e["tied_embedding_parameters"]) if place else 0.0
     busy_time, idle_time = times
     return StageLine(
-        stage=place, layers=_layers(e, stage), ends=tuple(_ends(stage)), parameters=whole - copies,
+        stage=place, layers=_layers(e, stage), ends=tuple(_ends(e, stage)), parameters=whole - copies,
         weight_bytes=states.weight, gradient_bytes=states.gradient, optimizer_state_bytes=states.optimizer_state,
         activation_bytes=activations.bytes, temporary_bytes=working.bytes + e["weight_buffer_bytes"],
         busy_time=busy_time, idle_time=idle_time,
@@ -104,9 +104,10 @@ def _layers(e: Estimation, stage: Any) -> dict[str, float]:
     return layers | ({MODULES: float(modules)} if e[f"{MODULES}_layers"] else {})
 
 
-def _ends(stage: Any) -> Iterator[str]:
-    """The names of the ends of the network, embedding and output head, that a stage has."""
+def _ends(e: Estimation, stage: Any) -> Iterator[str]:
+    """The names of the ends of the network that a stage has: a tower, the embedding, the output head."""
     if had(stage.has_embedding, 1.0):
+        yield from ("tower",) if e.choices["tower"] != "none" else ()
         yield "embedding"
     if had(stage.has_output_head, 1.0):
         yield "output head"

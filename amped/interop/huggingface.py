@@ -21,6 +21,7 @@ from amped.interop.huggingface_sizes import (
 from amped.interop.records import Imported, Reading, Report, ReportLine
 from amped.interop.rest import report_unread_keys
 from amped.interop.sizes import is_size
+from amped.interop.towers import SECTION, read_tower
 
 FORM = "huggingface"
 # Where the language model of a network of several kinds stands.
@@ -39,11 +40,14 @@ def read(raw: Mapping[str, Any], file: str) -> Imported:
         FileError: if a size of the layers is missing.
     """
     report = Report()
-    network = _language_model(raw, report)
+    tower_sizes, tower_keys = read_tower(raw, report)
+    network = _language_model({key: value for key, value in raw.items() if key not in tower_keys}, report)
     model_type = str(network.get("model_type") or raw.get("model_type") or "")
     record = _family_of(model_type, network, report)
     reading = Reading(as_plain(network, record), values=dict(record.get("facts", {})), report=report, family=record)
     values, origins = reading.values, dict.fromkeys(reading.values, f"model_type {model_type}")
+    values |= tower_sizes
+    origins |= dict.fromkeys(tower_sizes, SECTION)
     for name, key, value in plain_values(FORM, reading):
         values[name], origins[name] = value, key
     _refuse_without_layers(values, file, model_type, raw)

@@ -11,7 +11,7 @@ from amped.interop.fields import fields, table
 from amped.interop.huggingface import FORM, family
 from amped.interop.huggingface_rules import FULL, WINDOWED
 from amped.interop.megatron_model import mixture_marks
-from amped.interop.outgoing import Outgoing, default_of, is_default, outgoing
+from amped.interop.outgoing import OF_TOWER, Outgoing, default_of, is_default, of_tower, outgoing
 from amped.interop.sections import as_json
 from amped.theory.language.quantity import NETWORK
 
@@ -64,8 +64,10 @@ def fields_of(e: Estimation) -> Outgoing:
     skipped_names = {*_compared(), *TRAINING, *table("fields")["no_instructions"]}
     for name, origin in e.scenario.sources.origins.items():
         is_of_network = e.scenario.catalogue[name].category == NETWORK
-        if is_of_network and name not in skipped_names and not is_default(e, name, out):
+        is_told = name in skipped_names or name.startswith(OF_TOWER)
+        if is_of_network and not is_told and not is_default(e, name, out):
             out.lose(name, f"{origin.written} has no key here")
+    out.lost += of_tower(out)
     return out
 
 

@@ -138,7 +138,9 @@ MANNER = ("adapters", "optimizer_placement")
 EXTRA = ("number_of_nodes", "data_parallel_degree", "norm_position", "causal", "pipeline_schedule", "tensor_parallel_strategy",
          "number_of_stacks", "embedding_norm", "pooler", "cross_attention_layers", "gated_experts", "kinds_of_layers", "norms_per_layer",
          "final_norm", "expert_bias", "relative_position_tables", *MANNER, "expert_adapters", "trained_ends", "frozen_weight_format",
-         "number_of_adapted_layers", "gated_mlp", "number_of_microbatches_per_minibatch")  # fmt: skip
+         "number_of_adapted_layers", "gated_mlp", "number_of_microbatches_per_minibatch", "tower")  # fmt: skip
+# The names of a tower, for which no format has fields.
+OF_TOWER = ("tower", "images_per_sequence")
 
 
 def _json_number(value: float, unit: str) -> Any:
@@ -165,6 +167,7 @@ def written(e: Estimation, form: str, rules: Mapping[str, Rule]) -> Outgoing:
         elif row.rule is None and quantity in out.values and row.applies(out.values):
             out.write(row.why, **{row.keys[0]: _converted(out, quantity, row)})
     out.lost += [*_not_carried(e, out, form), *_trained_otherwise(e, out, form)]
+    out.lost += of_tower(out) if "layers" in fields(form) else []
     _lose_unlike(out, **table(form).get("fixed", {}))
     return out
 
@@ -173,6 +176,12 @@ def _trained_otherwise(e: Estimation, out: Outgoing, form: str) -> list[ReportLi
     """A line for each way of training that no field of a format carries."""
     others = [name for name in MANNER if name not in fields(form) and not is_default(e, name, out)]
     return [ReportLine(name, f"{out[name]} has no field here: as written, this trains otherwise") for name in others]
+
+
+def of_tower(out: Outgoing) -> list[ReportLine]:
+    """A line about the encoder in front of the network, which no format writes; none if there is no such encoder."""
+    what = "the encoder in front of the network is not written: as written, this trains the decoder alone"
+    return [ReportLine("tower", what)] if out["tower"] != "none" else []
 
 
 def _lose_unlike(out: Outgoing, values: Mapping[str, Any] = MappingProxyType({}), why: str = "") -> None:
@@ -214,7 +223,7 @@ def _not_carried(e: Estimation, out: Outgoing, form: str) -> list[ReportLine]:
             e.scenario.catalogue[name].category in categories and name not in table("fields")["no_instructions"]
         )
         is_missing = is_instruction and name not in format_fields and out.values.get(name) != fixed_values.get(name)
-        if isinstance(origin, Given) and is_missing and not is_default(e, name, out):
+        if isinstance(origin, Given) and is_missing and not is_default(e, name, out) and not name.startswith(OF_TOWER):
             lines.append(ReportLine(name, f"{origin.written} has no field here"))
     return lines
 

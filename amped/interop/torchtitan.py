@@ -10,7 +10,7 @@ from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.interop.fields import table
-from amped.interop.outgoing import Outgoing, Rule, heading, run_line, written
+from amped.interop.outgoing import Outgoing, Rule, heading, of_tower, run_line, written
 from amped.interop.records import Imported, Reading
 from amped.interop.sections import flat, parse_toml, read_sections
 from amped.theory.language.quantity import MAPPING, NETWORK
@@ -353,6 +353,11 @@ def fields_of(e: Estimation) -> Outgoing:
         out.write("products overlap messages in compiled blocks only", "compile.", enable=True)
         out.lose("software", "torchtitan overlaps tensor parallelism only in compiled blocks: compile is switched on")
     network = shipped(out, _row_name(e, NETWORK))
+    out.lost += of_tower(out)
+    if out["cross_attention_layers"] > 0:
+        out.lose(
+            "cross_attention_layers", "torchtitan's language models are decoders: an encoder beside one is not written"
+        )
     if _row_name(e, NETWORK) not in network["rows"]:
         out.lose("model", f"torchtitan ships no such network: {network['recipe'][1]} is the nearest; change its sizes")
     return out

@@ -55,7 +55,7 @@ BYTES = (
     "output_head_stage_parameters", "tied_embedding_parameters", "output_head_stage_expert_parameters",
     "replicated_embedding", "model_states", "kept_gradient_fraction", "live_gradient_bytes", "kind_activations", "embedding_activation_bytes", "output_head_activation_bytes",
     "available_memory_bytes", "memory_headroom_fraction", "memory_headroom_bytes", "passing_gradient_bytes_per_parameter", "layer_working_bytes",
-    "weight_buffer_bytes", "logits_gradient_bytes", "longest_microbatch_factor",
+    "weight_buffer_bytes", "logits_gradient_bytes", "longest_microbatch_factor", "tower_class_parameters",
 )  # fmt: skip
 # The results by which layouts near the balanced one are compared.
 STEP = ("step_time", "keeps_memory_headroom", "fits_in_memory", "layers_divide_by_stages_and_chunks")

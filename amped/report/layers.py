@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from amped.configuring.kernel_tables import NAME as MEASURED_TABLE
-from amped.estimation.breakdown import Message, OperatorLine, layer_lines
+from amped.estimation.breakdown import Message, OperatorLine, layer_lines, tower_lines
 from amped.estimation.estimation import Estimation
 from amped.report.summary import heading
 from amped.report.tables import Part, drawn, table
@@ -30,6 +30,7 @@ KEPT_MEANINGS = (
     "kept: for the backward pass, unless it is recomputed. weights: of products, as they are held here. message: one call in "
     "the forward pass, among accelerators of a node x nodes; those of gradients and of sharded weights are in --full."
 )
+OF_TOWER = "Above: the whole tower, of which x says how often an operator runs. Below: one layer of the network."
 MEANINGS = (
     "inputs, weights: gradients of them. In % are share, of the time; peak, flops as a share of the matrix peak; and MUE, "
     "compulsory bytes as a share of the memory's peak."
@@ -43,17 +44,24 @@ def layer_table(e: Estimation) -> Iterator[Part]:
     With a table of measured kernels, the last column says where each time comes from.
     """
     yield from heading(e)
-    lines = layer_lines(e)
+    lines, tower = layer_lines(e), tower_lines(e)
+    heads = WITH_TIME_BY if MEASURED_TABLE in e.scenario.sources.given else HEADS
+    if tower:
+        yield _operators(tower, tuple(head for head in heads if head != "FLOP/B"))
+        yield f"\n{OF_TOWER}\n", "dim"
+    yield _operators(lines, heads)
+    yield f"\n{TIME_BY if heads == WITH_TIME_BY else MEANINGS}\n", "dim"
+    yield _kept_and_sent(lines)
+    yield f"\n{KEPT_MEANINGS}", "dim"
+
+
+def _operators(lines: list[OperatorLine], heads: tuple[str, ...]) -> Table:
+    """A table of operators for one micro-batch, with the sums of their work, traffic and time."""
     footers = {"operator": "one micro-batch", "us": _short(sum(line.time for line in lines) * 1e6, 1),
                "GFLOP": _short(sum(line.flops for line in lines) / 1e9, 2),
                "MB": _short(sum(line.bytes for line in lines) / 1e6, 1)}  # fmt: skip
-    is_looked_up = MEASURED_TABLE in e.scenario.sources.given
-    heads = WITH_TIME_BY if is_looked_up else HEADS
     rows = [[cells[name] for name in heads] for cells in map(_cells, lines)]
-    yield table(heads, rows, {*heads} - {*NUMBERS}, (), footers, gap=1)
-    yield f"\n{TIME_BY if is_looked_up else MEANINGS}\n", "dim"
-    yield _kept_and_sent(lines)
-    yield f"\n{KEPT_MEANINGS}", "dim"
+    return table(heads, rows, {*heads} - {*NUMBERS}, (), footers, gap=1)
 
 
 def _kept_and_sent(lines: list[OperatorLine]) -> Table:

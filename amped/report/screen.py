@@ -132,6 +132,23 @@ def _assumed_of_batch(e: Estimation) -> str:
     return ", assumed" if len(words) > 1 else "".join(f", {word} assumed" for word in words)
 
 
+def tower_in_words(e: Estimation) -> str:
+    """What stands in front of the network: its parameters, what of them is trained, its images, and its time beside the step's."""
+    parameters = human.scaled(e["tower_parameters"] + e["tower_projector_parameters"], "", 4)
+    trained = {"trained": "trained", "projector": "projector trained", "frozen": "frozen"}[_trained_of_tower(e)]
+    images = f"{e['images_per_sequence']:g} of {e['tower_tokens_handed_on']:g} tokens in a sequence"
+    words = f"{parameters} parameters, {trained}; {images}"
+    if "tower_forward_time" not in e:
+        return words
+    time = (e["tower_forward_time"] + e["tower_backward_time"]) * e["number_of_microbatches_per_minibatch"]
+    return f"{words}; {human.duration(time)} of each step on the first stage"
+
+
+def _trained_of_tower(e: Estimation) -> str:
+    """What of a tower is trained, as `tower_training` says it; beside adapters nothing is."""
+    return e.choices["tower_training"] if e.choices["adapters"] == "none" else "frozen"
+
+
 def adapters_in_words(e: Estimation) -> str:
     """The kind and rank of adapters, how many parameters they have, and how frozen weights are kept."""
     trained, every = (human.scaled(e[name], "", 4) for name in ("trained_parameters", "number_of_parameters"))
@@ -189,6 +206,8 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     """
     yield as_given(e, *fit(e, change))
     yield "BATCH", batch_in_words(e), ""
+    if e.choices["tower"] != "none":
+        yield "TOWER", tower_in_words(e), ""
     if e.choices["adapters"] != "none":
         yield "ADAPTERS", adapters_in_words(e), ""
     predicted = e.error_band and not {*OF_LINE["TIME"]} & {*e.given_results}

@@ -46,7 +46,8 @@ def meaning(rows: list[Row]) -> str:
     """A sentence on the meaning of the letters in the column of layers."""
     letters = set("".join(str(row[1]) for row in rows))
     kinds = "".join(f", {meaning}" for letter, meaning in MEANINGS.items() if letter in letters)
-    return f"E embedding, L output head, m module that predicts further tokens{kinds}"
+    tower = "T tower, " if "T" in letters else ""
+    return f"{tower}E embedding, L output head, m module that predicts further tokens{kinds}"
 
 
 def _cells(run: list[Row]) -> list[str]:
@@ -60,7 +61,8 @@ def _cells(run: list[Row]) -> list[str]:
 def _layers(line: StageLine) -> str:
     """The layers of a stage as text, in the order of the network: E 4d 12x L."""
     layers = [f"{number:g}{_letters(kind)}" for kind, number in line.layers.items() if number]
-    return " ".join(["E"] * ("embedding" in line.ends) + layers + ["L"] * ("output head" in line.ends))
+    first = [letter for end, letter in {"tower": "T", "embedding": "E"}.items() if end in line.ends]
+    return " ".join(first + layers + ["L"] * ("output head" in line.ends))
 
 
 def _letters(kind: str) -> str:

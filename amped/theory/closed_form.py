@@ -179,9 +179,10 @@ def layer_products(
         "layer_durations__amped",
         "embedding_durations__amped",
         "output_head_durations__amped",
+        "tower_durations__amped",
     ),
-    PART=("layer", "embedding", "output_head"),
-    OPERATORS=("layer_products", "embedding_operators", "output_head_operators"),
+    PART=("layer", "embedding", "output_head", "tower"),
+    OPERATORS=("layer_products", "embedding_operators", "output_head_operators", "tower_operators"),
 )
 @records(**CLOSED_FORM)
 def PART_durations__amped(

@@ -38,6 +38,11 @@ CLOCK: Values = {
 NONLINEAR: Values = {"nonlinear_functional_units_per_core": 4, "nonlinear_operations_per_cycle_per_unit": 4}
 ENCODER: Values = {"model": "BERT large", "tensor_parallel_degree": 2, "pipeline_parallel_degree": 2, "norm_position": "post",
            "causal": False, "tokens_to_train": "1 G"}  # fmt: skip
+# CLIP ViT-L/14 at 336 pixels with the projector of LLaVA-1.5.
+TOWER: Values = {
+    "tower_layers": 24, "tower_dimensionality": 1024, "tower_attention_heads": 16, "tower_patch_values": 588,
+    "tower_position_table": 578, "tower_outer_norms": 2, "tower_tokens": 577, "tower_tokens_handed_on": 576,
+}  # fmt: skip
 GRID: Values = {"tensor_parallel_rows": 4, "tensor_parallel_columns": 2}
 SUMMA: Values = GRID | {"tensor_parallel_strategy": "2d_summa"}
 FAILURES: Values = {
@@ -118,6 +123,12 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "attention in fp8": ("llama-3-70b", {"attention_format": "fp8"}),
     "a batch of micro-batches": ({name: value for name, value in TOY.items() if name != "batch_size"}
                                 | {"microbatch_size": 2, "number_of_microbatches_per_minibatch": 4}, {}),
+    **{f"a tower, {name}": ("llama-3-70b", TOWER | {"tower_training": name, "tower_recomputation": 0.5})
+       for name in ("trained", "projector", "frozen")},
+    "a tower of few given sizes, LoRA": ("default", {"tower_layers": 12, "tower_dimensionality": 768, "tower_attention_heads": 12,
+                                                     "tower_tokens": 196, "adapters": "lora"}),
+    "closed form, a tower": ("default", TOWER | {"performance_model": "amped"}),
+    "measured kernels, a tower": ("default", {**MEASURED, **TOWER, "matrix_precision": "bf16"}),
     "packed documents": ("llama-3-70b", {"document_tokens": 1500, "documents_per_sequence": 7, "sequence_fill": 0.9,
                                          "attention_work_deviation": 0.3, "rotary_by_document": True}),
     "padded to the longest": ("llama-3-70b", {"document_tokens": 1500, "sequence_fill": 0.1, "attention_work_deviation": 0.3,

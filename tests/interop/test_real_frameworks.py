@@ -118,7 +118,7 @@ class TestTransformers:
                 continue
             try:
                 given = json.loads(json.dumps(config.to_dict(), default=str))
-                found = without_modules(huggingface.read(given, kind))
+                found = without_modules(huggingface.read(given, kind), kind)
                 whole = found.values.get("causal", True) and found.values.get("number_of_stacks", 1) == 1
                 parameters = self.parameters(config, causal=whole)
                 parameters = parameters and parameters - UNREAD_WEIGHTS.get(kind, 0)

@@ -4,13 +4,24 @@ This chapter takes nothing from other chapters. A leaf has a unit, a default (or
 quantities follow from leaves. The chapter gives sizes, precisions, peak rates, bandwidths, latencies and efficiencies.
 
     network             layers, widths, kinds of attention; parameter_counts: the parameters that follow from them
+    tower_sizes         an encoder of images or of sound in front of it: its sizes and parameters
     training            batch, tokens, precisions, optimizer, and `performance_model`
     software            what a training framework does: columns of `software_specifications`
     accelerator         the datasheet; efficiencies: the share that kernels reach, columns of `kernel_efficiencies`
     machine             nodes, the electrical networks inside and across them, hosts; optics: optical circuits
 """
 
-PAGES = ("network", "parameter_counts", "training", "software", "accelerator", "efficiencies", "machine", "optics")
+PAGES = (
+    "network",
+    "tower_sizes",
+    "parameter_counts",
+    "training",
+    "software",
+    "accelerator",
+    "efficiencies",
+    "machine",
+    "optics",
+)
 
 # What other chapters and rooms may name, by page; and the parameters that a config lists.
 HANDS_ON = (
@@ -33,6 +44,12 @@ HANDS_ON = (
     "windowed_layer_fraction",
     "indexers_per_layer",
     "has_vocabulary",
+    # tower_sizes
+    "tower_parameters",
+    "tower_projector_parameters",
+    "tower_class_parameters",
+    "tower_classes",
+    "projector_matrices",
     # parameter_counts
     "predictions_in_output_head",
     "attention_gate_width",

@@ -441,10 +441,13 @@ def number_of_parameters(
     embedding_parameters,
     output_head_parameters,
     multi_token_prediction_expert_parameters,
+    tower_parameters,
+    tower_projector_parameters,
 ):
-    """The number of parameters of the whole network. Source: definition."""
+    """The number of parameters of the whole network, with its tower. Source: definition."""
     experts = number_of_MoE_layers * number_of_experts * expert_parameters + multi_token_prediction_expert_parameters
-    return non_expert_layer_parameters + experts + embedding_parameters + output_head_parameters
+    decoder = non_expert_layer_parameters + experts + embedding_parameters + output_head_parameters
+    return decoder + tower_parameters + tower_projector_parameters
 
 
 @quantity("count")
@@ -468,12 +471,12 @@ def active_parameters(
 
 
 @records()
-def parameter_classes(weight_precision):
-    """The classes of parameters, with the bytes of a weight: training changes all of them.
+def parameter_classes(weight_precision, tower_classes):
+    """The classes of parameters, with the bytes of a weight: training changes all of them, except perhaps of a tower.
 
     Source: arXiv 1910.02054, section 3.1.
     """
-    return tuple(parameters.having(precision=weight_precision) for parameters in CLASSES)
+    return (*(parameters.having(precision=weight_precision) for parameters in CLASSES), *tower_classes)
 
 
 # --- multi-token prediction ------------------------------------------------------------------------------------------

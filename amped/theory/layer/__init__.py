@@ -31,6 +31,8 @@ HANDS_ON = (
     "output_head_input_gradient_time",
     "output_head_weight_gradient_time",
     "embedding_backward_time",
+    "tower_forward_time",
+    "tower_backward_time",
     # waits
     "layer_waits",
     "layer_exposures",

@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.conditions import WITH_TOWER
 from amped.theory.nouns.kernel_work import shares_of_products
 from amped.theory.nouns.layer_kinds import average_layer
 from amped.theory.nouns.layer_records import (
@@ -502,24 +503,44 @@ def repeated_time_per_layer(layer_repeats, layer_kinds):
 
 @family(
     named=(
-        "embedding_forward_time",
         "output_head_forward_time",
         "output_head_input_gradient_time",
         "output_head_weight_gradient_time",
     ),
-    PART=("embedding", "output_head", "output_head", "output_head"),
-    PHASE=("forward", "forward", "input_gradient", "weight_gradient"),
+    PHASE=("forward", "input_gradient", "weight_gradient"),
 )
 @quantity("s")
-def PART_PHASE_time(PART_durations, kernel_rates, *, phase):
-    """The time of a micro-batch in the PART in the phase PHASE. The output head contains the loss.
+def output_head_PHASE_time(output_head_durations, kernel_rates, *, phase):
+    """The time of a micro-batch in the output head, with the loss, in the phase PHASE.
 
     Source: arXiv 1909.08053, section 3.
     """
-    return pass_time(phase, PART_durations, kernel_rates)
+    return pass_time(phase, output_head_durations, kernel_rates)
 
 
+@family(
+    named=("embedding_forward_time", "embedding_backward_time"),
+    PASS=("forward", "backward"),
+    PHASE=("forward", "input_gradient"),
+    WHAT=("The time of a micro-batch in the embedding", "The time of the gradients of the embedding for a micro-batch"),
+)
 @quantity("s")
-def embedding_backward_time(embedding_durations, kernel_rates):
-    """The time of the gradients of the embedding for a micro-batch. Source: arXiv 1909.08053, section 3."""
-    return pass_time("input_gradient", embedding_durations, kernel_rates)
+def embedding_PASS_time(embedding_durations, tower_PASS_time, kernel_rates, *, phase):
+    """WHAT, and in a tower before it. Source: arXiv 1909.08053, section 3; arXiv 2304.08485, section 4.1."""
+    return pass_time(phase, embedding_durations, kernel_rates) + tower_PASS_time
+
+
+@family(
+    named=("tower_forward_time__encoder", "tower_backward_time__encoder"),
+    PASS=("forward", "backward"),
+    PHASES=(("forward",), ("input_gradient", "weight_gradient")),
+)
+@quantity("s", **WITH_TOWER)
+def tower_PASS_time__encoder(tower_durations, kernel_rates, *, phases):
+    """The PASS time of a micro-batch in a tower.
+
+    Assumes that the host, which is ahead of the accelerator in the layers of the network, stays ahead in the tower.
+
+    Source: arXiv 2304.08485, section 4.1.
+    """
+    return total(pass_time(phase, tower_durations, kernel_rates) for phase in phases)

@@ -26,3 +26,5 @@ GPIPE = {"choice": "pipeline_schedule", "value": "gpipe"}
 ZERO_BUBBLE_H1 = {"choice": "pipeline_schedule", "value": "zero_bubble_h1"}
 ZERO_BUBBLE_V = {"choice": "pipeline_schedule", "value": "zero_bubble_v"}
 DUALPIPE_V = {"choice": "pipeline_schedule", "value": "dualpipe_v"}
+# A network with a tower: an encoder of images or of sound in front of it.
+WITH_TOWER = {"choice": "tower", "value": "encoder"}

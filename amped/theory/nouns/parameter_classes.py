@@ -49,9 +49,10 @@ class ParameterClass(Record):
 
 VECTORS, EMBEDDINGS, EXPERTS = "vectors", "embedding", "experts"
 ADAPTERS, EXPERT_ADAPTERS = "adapters", "expert_adapters"
+TOWER, PROJECTOR = "tower", "projector"
 # The classes of a training that changes all parameters: weights of products in layers; biases and norms in layers; both
 # ends of the network; routed experts. The order is that of the numbers in `Parameters` and in `ModelState`. A training
-# with adapters has the classes `ADAPTERS` and `EXPERT_ADAPTERS` too.
+# with adapters has the classes `ADAPTERS` and `EXPERT_ADAPTERS` too, and one with a tower `TOWER` and `PROJECTOR`.
 CLASSES = (
     ParameterClass(MATRICES),
     ParameterClass(VECTORS),

@@ -21,6 +21,7 @@ PAGES = (
     "layer",
     "encoder",
     "embedding_and_output_head",
+    "tower",
     "adapters",
     "low_precision",
     "recomputation",
@@ -91,6 +92,11 @@ HANDS_ON = (
     "loss_vocabulary",
     "output_head_operators",
     "multi_token_prediction_gemms",
+    # tower
+    "tower_operators",
+    "tower_layer_gemms",
+    "tower_gemms",
+    "tower_attention_multiply_accumulates",
     # adapters
     "adapter_pairs",
     "gradient_layer_fraction",

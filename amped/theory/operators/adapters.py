@@ -71,15 +71,18 @@ FROZEN = {
 
 @family(named=("parameter_classes__lora", "parameter_classes__dora"), METHOD=METHODS)
 @records(choice="adapters", value="METHOD")
-def parameter_classes__METHOD(weight_precision, frozen_weight_precision, trained_end_classes):
+def parameter_classes__METHOD(weight_precision, frozen_weight_precision, trained_end_classes, tower_classes):
     """The classes of parameters with adapters: all others are frozen, except perhaps both ends of the network.
+
+    A tower has no adapters and is frozen.
 
     Source: arXiv 2106.09685, section 4.1.
     """
     trained, precisions = tuple(c.name for c in trained_end_classes), dict.fromkeys(NARROWED, frozen_weight_precision)
     classes = (c.having(precision=precisions.get(c.name, weight_precision), trained=c.name in trained) for c in CLASSES)
     adapters = ParameterClass(ADAPTERS, weight_precision)
-    return (*classes, adapters, adapters.having(name=EXPERT_ADAPTERS, routed=True))
+    frozen_tower = (c.having(trained=False) for c in tower_classes)
+    return (*classes, adapters, adapters.having(name=EXPERT_ADAPTERS, routed=True), *frozen_tower)
 
 
 @records(choice="trained_ends", value="both")

@@ -191,12 +191,12 @@ def kept_activations__kept_products(
 
 
 @quantity("byte")
-def embedding_activation_bytes(embedding_operators):
-    """The bytes that the embedding keeps of a micro-batch: the mask of its dropout.
+def embedding_activation_bytes(embedding_operators, tower_operators):
+    """The bytes that the embedding keeps of a micro-batch: the mask of its dropout, and what a tower before it keeps.
 
     Source: arXiv 2205.05198, section 4.3.
     """
-    return stash_of(embedding_operators)
+    return stash_of(embedding_operators) + stash_of(tower_operators)
 
 
 @quantity("byte")

@@ -30,6 +30,7 @@ HANDS_ON = (
     "layer_durations",
     "embedding_durations",
     "output_head_durations",
+    "tower_durations",
     # measured
     "timed_kernels",
 )

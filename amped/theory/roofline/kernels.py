@@ -342,8 +342,9 @@ WORK = {
         "layer_durations",
         "embedding_durations",
         "output_head_durations",
+        "tower_durations",
     ),
-    PART=("layer", "embedding", "output_head"),
+    PART=("layer", "embedding", "output_head", "tower"),
 )
 @records()
 def PART_durations(PART_operators, kernel_rates):

@@ -183,8 +183,9 @@ def timed_fp8_kernels__SCALING(measured_kernel_table, *, narrow):
         "layer_durations__measured",
         "embedding_durations__measured",
         "output_head_durations__measured",
+        "tower_durations__measured",
     ),
-    PART=("layer", "embedding", "output_head"),
+    PART=("layer", "embedding", "output_head", "tower"),
 )
 @records(choice="performance_model", value="operators", when_given=("measured_kernel_table",))
 def PART_durations__measured(

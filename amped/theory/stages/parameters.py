@@ -143,19 +143,23 @@ def stage_parameters(
     tied_embedding_parameters,
     output_head_stage_expert_parameters,
     replicated_embedding,
+    tower_class_parameters,
 ):
-    """The parameters of each stage by class: layers, embedding and output head.
+    """The parameters of each stage by class: layers, embedding and output head, and a tower before the embedding.
 
     If the embedding is tied to the output head, and both are on different stages, each of the two stages has a copy.
+    Tensor parallelism does not split a tower: each accelerator has all of it.
 
     Source: arXiv 1909.08053, section 3; Megatron-LM, embedding group.
     """
-    copies, stages = np.where(replicated_embedding > 0, parameter_groups[0].split_degree, 1), []
+    whole, stages = parameter_groups[0].split_degree, []
+    copies = np.where(replicated_embedding > 0, whole, 1)
     for s in pipeline_stages:
         head = output_head_stage_parameters + lacked(s.has_embedding, tied_embedding_parameters)
         ends = {
             EMBEDDINGS: had(s.has_embedding, embedding_parameters * copies) + had(s.has_output_head, head),
             EXPERTS: had(s.has_output_head, output_head_stage_expert_parameters),
+            **{c.name: had(s.has_embedding, c.count * whole) for c in tower_class_parameters},
         }
         counts = [
             on(s.kinds, (kind.counts[place] for kind in kind_parameters)) + ends.get(c.name, 0.0)
@@ -194,13 +198,22 @@ def trained_parameters_per_accelerator(stage_parameters, parameter_classes):
 
 @records()
 def network_parameters(
-    layer_parameters, layer_kinds, layers, parameter_classes, embedding_parameters, output_head_parameters
+    layer_parameters,
+    layer_kinds,
+    layers,
+    parameter_classes,
+    embedding_parameters,
+    output_head_parameters,
+    tower_class_parameters,
 ):
     """The parameters of the whole network by class.
 
     Source: definition. Differs: routed experts of multi-token prediction are missing.
     """
-    ends = {EMBEDDINGS: embedding_parameters + output_head_parameters}
+    ends = {
+        EMBEDDINGS: embedding_parameters + output_head_parameters,
+        **{c.name: c.count for c in tower_class_parameters},
+    }
     counts = (
         ends.get(c.name, 0.0) + layers * on([k.share for k in layer_kinds], numbers)
         for c, *numbers in zip(parameter_classes, *(kind.counts for kind in layer_parameters), strict=True)

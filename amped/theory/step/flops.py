@@ -3,8 +3,9 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity
+from amped.theory.nouns.conditions import WITH_TOWER
 from amped.theory.nouns.layer_kinds import BLOCKS, GEMMS, PASSES
-from amped.theory.nouns.parameter_classes import EMBEDDINGS
+from amped.theory.nouns.parameter_classes import EMBEDDINGS, PROJECTOR, TOWER
 from amped.theory.nouns.records import total
 
 
@@ -124,6 +125,86 @@ def frozen_multiply_accumulates(
     return total([output_head_multiply_accumulates * (1 - trained[EMBEDDINGS]), *blocks])
 
 
+@quantity("flop", **WITH_TOWER)
+def tower_forward_flops__encoder(
+    tower_gemms,
+    tower_attention_multiply_accumulates,
+    flops_per_multiply_accumulate,
+    number_of_microbatches_per_minibatch,
+):
+    """The FLOPs of the forward passes of a step in a tower, for one replica of the network.
+
+    Source: arXiv 2104.04473, appendix; arXiv 2010.11929, eq. 1–4.
+    """
+    products = multiply_accumulates_of(tower_gemms) + tower_attention_multiply_accumulates
+    return flops_per_multiply_accumulate * products * number_of_microbatches_per_minibatch
+
+
+@quantity("flop", **WITH_TOWER)
+def tower_flops__encoder(
+    tower_forward_flops,
+    tower_gemms,
+    tower_attention_multiply_accumulates,
+    flops_per_multiply_accumulate,
+    number_of_microbatches_per_minibatch,
+    parameter_classes,
+):
+    """The FLOPs that a step needs in a tower, for one replica of the network.
+
+    What is trained needs three times the FLOPs of its forward pass, and what is frozen no more than these. The input of
+    patches has no gradient, nor has that of a projector behind a frozen tower.
+
+    Source: arXiv 2104.04473, appendix; arXiv 2304.08485, section 4.2.
+    """
+    trained = {c.name: c.changes for c in parameter_classes}
+    patches, projector, *_ = tower_gemms
+    gradients = 2 * (
+        total(gemm.multiply_accumulates * trained[gemm.weights] for gemm in tower_gemms)
+        + tower_attention_multiply_accumulates * trained[TOWER]
+    )
+    behind_frozen = projector.multiply_accumulates * trained[PROJECTOR] * (1 - trained[TOWER])
+    needless = patches.multiply_accumulates * trained[TOWER] + behind_frozen
+    calls = flops_per_multiply_accumulate * number_of_microbatches_per_minibatch
+    return tower_forward_flops + (gradients - needless) * calls
+
+
+@quantity("count")
+def tower_copies(tensor_parallel_degree, context_parallel_degree):
+    """The number of accelerators that run a tower for the same images. Source: definition."""
+    return tensor_parallel_degree * context_parallel_degree
+
+
+@quantity("flop", **WITH_TOWER)
+def tower_flops_per_accelerator__encoder(tower_flops, tower_copies, pipeline_parallel_degree):
+    """The share of an accelerator in the FLOPs that a step needs in a tower. Source: definition."""
+    return tower_flops / (tower_copies * pipeline_parallel_degree)
+
+
+@quantity("flop", **WITH_TOWER)
+def surplus_tower_flops_per_accelerator__encoder(
+    tower_flops,
+    tower_layer_gemms,
+    tower_attention_multiply_accumulates,
+    tower_copies,
+    tower_recomputation,
+    parameter_classes,
+    flops_per_multiply_accumulate,
+    number_of_microbatches_per_minibatch,
+    pipeline_parallel_degree,
+):
+    """The FLOPs of a step in a tower that are done more than once, on one accelerator, averaged over the stages.
+
+    They are those of layers that run again, and those that accelerators of a tensor- or context-parallel group repeat.
+
+    Source: definition.
+    """
+    (changes,) = [c.changes for c in parameter_classes if c.name == TOWER]
+    layers = multiply_accumulates_of(tower_layer_gemms) + tower_attention_multiply_accumulates
+    calls = flops_per_multiply_accumulate * number_of_microbatches_per_minibatch
+    again = tower_recomputation * changes * layers * calls
+    return (tower_flops * (1 - 1 / tower_copies) + again) / pipeline_parallel_degree
+
+
 @quantity("flop")
 def model_flops_per_accelerator(
     flops_per_multiply_accumulate,
@@ -134,11 +215,12 @@ def model_flops_per_accelerator(
     counted_score_fraction,
     sequence_fill,
     gradient_layer_fraction,
+    tower_flops_per_accelerator,
 ):
     """The FLOPs that a step needs on one accelerator, without recomputation: three times the FLOPs of forward passes.
 
     A backward pass has twice the FLOPs of a forward pass, or as many where weights have no gradient; layers below all
-    that is trained have none. Padding needs no FLOPs.
+    that is trained have none. Padding needs no FLOPs. An accelerator counts its share of those of a tower.
 
     Source: arXiv 2104.04473, appendix (FLOPs of a transformer).
     """
@@ -146,7 +228,8 @@ def model_flops_per_accelerator(
     products = counted_layer_multiply_accumulates - core + output_head_multiply_accumulates
     padding = (1 - sequence_fill) * (3 * products - frozen_multiply_accumulates)
     needless = frozen_multiply_accumulates + 2 * (1 - gradient_layer_fraction) * core
-    return flops_per_multiply_accumulate * (3 * (core + products) - needless - padding)
+    network = flops_per_multiply_accumulate * (3 * (core + products) - needless - padding)
+    return network + tower_flops_per_accelerator
 
 
 @quantity("count")
@@ -178,10 +261,14 @@ def recomputed_multiply_accumulates(
 
 @quantity("flop")
 def hardware_flops_per_accelerator(
-    model_flops_per_accelerator, flops_per_multiply_accumulate, recomputed_multiply_accumulates
+    model_flops_per_accelerator,
+    flops_per_multiply_accumulate,
+    recomputed_multiply_accumulates,
+    surplus_tower_flops_per_accelerator,
 ):
     """The FLOPs of a step on one accelerator, with recomputation. Source: arXiv 2104.04473, eq. 3."""
-    return model_flops_per_accelerator + flops_per_multiply_accumulate * recomputed_multiply_accumulates
+    network = model_flops_per_accelerator + flops_per_multiply_accumulate * recomputed_multiply_accumulates
+    return network + surplus_tower_flops_per_accelerator
 
 
 @quantity("1")
