@@ -13,6 +13,7 @@ from typing import Any
 
 from amped.configuring.not_modeled import SIZES, NotModeled
 from amped.interop.fields import table
+from amped.interop.huggingface_sparse import with_kinds_of_layers
 from amped.interop.records import Reading, ReportLine, whole
 from amped.interop.sizes import INTO, sum_of
 
@@ -110,7 +111,7 @@ def as_plain(raw: Mapping[str, Any], family: Mapping[str, Any]) -> Mapping[str, 
         numbers = merged.get(key)
         if isinstance(numbers, list) and numbers and all(number == numbers[0] for number in numbers):
             merged[key] = numbers[0]
-    return as_pairs(as_blocks(merged, family), family)
+    return as_pairs(as_blocks(with_kinds_of_layers(merged, family), family), family)
 
 
 def report_layers(reading: Reading, key: str, words: Sequence[str], usual: Iterable[str], unknown: str) -> None:
@@ -173,6 +174,7 @@ def report_part(reading: Reading, name: str, key: str, layers: float, prefix: st
 
 def mixtures(reading: Reading, kinds: Sequence[str]) -> list[bool]:
     """For each layer, whether it is a mixture of experts. A kind that amped does not know counts as one, and is reported."""
+    kinds = [reading.family.get("words", {}).get(kind, kind) for kind in kinds]
     usual = {kind for kind in FEEDFORWARDS if part_of(kind, reading.family) is None}
     usual |= {"absent_feedforward"} if BLOCK_LETTERS in reading.raw else set()
     report_layers(reading, "mlp_layer_types", kinds, usual, "unknown_feedforward")

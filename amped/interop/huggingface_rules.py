@@ -14,6 +14,7 @@ from amped.configuring.layout_text import as_pattern
 from amped.interop.huggingface_branches import read_branches
 from amped.interop.huggingface_linear import ATTENTIONS, is_linear, read_linear_attention
 from amped.interop.huggingface_parts import BLOCK_LETTERS, mixtures, report_layers, report_part, report_parts
+from amped.interop.huggingface_sparse import read_chosen_blocks, read_compressed_keys
 from amped.interop.records import Reading, ReportLine, whole
 from amped.interop.sizes import sum_of
 
@@ -508,5 +509,5 @@ def read_embedding_width(reading: Reading) -> dict[str, Any]:
 
 
 RULES: tuple[Reader, ...] = (
-    read_two_stacks, read_cross_attention, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_mixers, read_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters, read_branches,
+    read_two_stacks, read_cross_attention, read_norms, read_heads, read_latent_attention, read_indexers, report_value_heads, read_feedforward, read_positions, read_mixers, read_compressed_keys, read_chosen_blocks, read_heads_of_layers, read_mixture, read_ties, read_parallel_blocks, read_biases, read_embedding_width, read_further_parameters, read_branches,
 )  # fmt: skip

@@ -189,8 +189,24 @@ def test_a_release_of_other_sizes_is_a_row_of_its_own() -> None:
     )
     assert [each.get("attention_window") for each in (first, second, third)] == [4096, None, None]
     assert [each["vocabulary_size"] for each in (first, second, third)] == [32000, 32000, 32768]
-    told = refused("estimate", "--model", "deepseek-ai/DeepSeek-V4-Flash", "--gpus", 8)[1]
-    assert "not modeled: its compressed attention" in told
+
+
+@pytest.mark.parametrize(
+    ("written", "row"),
+    [
+        ("deepseek-ai/DeepSeek-V4-Flash", "DeepSeek V4 Flash"),
+        ("DeepSeek V4", "DeepSeek V4 Pro"),
+        ("MiniMax-M3", "MiniMax M3"),
+        ("Llama 4", "Llama 4 Maverick"),
+        ("Gemma 3", "Gemma 3 27B"),
+        ("gpt-oss", "gpt-oss-120b"),
+        ("OLMo 3", "OLMo 3 32B"),
+        ("Hunyuan", "Hunyuan 3"),
+        ("Ling", "Ling 1T"),
+    ],
+)
+def test_the_name_of_a_family_is_its_largest_network(written: str, row: str) -> None:
+    assert Tables().row("transformer_network_parameters", written).name == row
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,11 @@ ELECTRICITY: Values = {
 }
 DEEPSEEK: Values = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
             "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip
+COMPRESSED: Values = {
+    "attention_kind": "compressed",
+    "output_latent_dimension": 128, "query_latent_dimension": 256, "rotary_head_dimension": 64, "attention_window": 128, "indexer_heads": 8,
+    "indexed_keys": 64, "number_of_sparsely_compressed_layers": 48, "number_of_heavily_compressed_layers": 40, "positions": "rope",
+}  # fmt: skip
 # Networks whose layers are lists of kinds, on pipelines, so that a layout counts each kind.
 HYBRID: Values = {"tensor_parallel_degree": 2, "pipeline_parallel_degree": 4, "data_parallel_degree": 16, "expert_parallel_degree": 8,
                   "number_of_accelerators": 128, "batch_size": 512, "context": 4096}  # fmt: skip
@@ -146,6 +151,15 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     **{name: ("default", {"optimizer": name, "weight_averages": 1}) for name in ("adam_8bit", "adafactor", "lion")},
     **{f"keys chosen by an indexer, {loss}": ("default", DEEPSEEK | {"indexer_heads": 8, "indexer_loss": loss} | more)
        for loss, more in (("none", {}), ("chosen_keys", {"indexed_keys": 256}), ("all_keys", {"context": 32768}))},
+    "hyper-connections": ("default", {"residual_streams": 4, "dropout": 0, "sequence_parallel": True}),
+    "one stream, norms behind the blocks": ("default", {"residual_streams": 1, "dropout": 0, "norm_position": "post"}),
+    "hyper-connections, closed form": ("default", {"residual_streams": 2, "dropout": 0, "performance_model": "amped"}),
+    "compressed keys": ("default", COMPRESSED | {"attention_flop_convention": "full", "sequence_parallel": True}),
+    "compressed keys of documents": ("default", COMPRESSED | {"document_tokens": 1024, "documents_per_sequence": 2, "context_parallel_degree": 2, "data_parallel_degree": 8}),
+    "keys of latent vectors of outputs, none compressed": (TOY | {"output_latent_dimension": 64, "query_latent_dimension": 128,
+                                                                  "rotary_head_dimension": 16, "indexer_heads": 4}, {}),
+    "chosen blocks of keys": ("default", {"attention_kind": "grouped_query", "key_value_heads": 8, "indexer_heads": 8, "indexer_head_weights": False,
+                                          "indexed_block_tokens": 64, "indexed_keys": 512, "number_of_sparse_attention_layers": 48}),
     "hybrid sharding": ("default", {"zero_stage": 3, "sharding_degree": 4, "pipelined_weight_sharding": True}),
     "uneven stages": ("default", {"number_of_first_stage_layers": 11, "number_of_last_stage_layers": 7,
                                   "pipeline_parallel_degree": 8}),

@@ -161,6 +161,44 @@ def test_a_decoder_alone_that_attends_to_an_encoder_has_cross_attentions() -> No
 
 
 @pytest.mark.thorough
+def test_a_checkpoint_of_deepseek_v4_says_its_layers_by_the_tokens_of_an_entry() -> None:
+    """43 numbers and one of the module for further tokens: 2 windows alone, 21 of 4 tokens and 20 of 128."""
+    config = default_of("deepseek_v4") | {"layer_types": None, "compress_ratios": [0, 0, *([4, 128] * 21)]}
+    found = read(config, "config.json")
+    names = (
+        "number_of_sparsely_compressed_layers",
+        "number_of_heavily_compressed_layers",
+        "attention_window",
+        "residual_streams",
+    )
+    assert found.report.unsupported == []
+    assert [found.values[name] for name in names] == [21, 20, 128, 4]
+
+
+def test_blocks_of_keys_are_read_from_the_class_and_from_the_section_of_a_checkpoint() -> None:
+    """3 layers with all keys, 57 with 16 blocks of 128."""
+    config, listed = default_of("minimax_m3_vl_text"), ["full_attention"] * 3 + ["minimax_m3_sparse"] * 57
+    names = (
+        "indexer_heads",
+        "indexer_head_dimension",
+        "indexed_keys",
+        "indexed_block_tokens",
+        "number_of_sparse_attention_layers",
+    )
+    section = {
+        "sparse_num_index_heads": 4,
+        "sparse_index_dim": 128,
+        "sparse_block_size": 128,
+        "sparse_topk_blocks": 16,
+        "sparse_attention_freq": [0] * 3 + [1] * 57,
+    }
+    plain = {name: value for name, value in config.items() if not name.startswith("index_") and name != "layer_types"}
+    for raw in (config | {"layer_types": listed}, plain | {"sparse_attention_config": section}):
+        found = read(raw, "config.json")
+        assert found.report.unsupported == []
+        assert [found.values[name] for name in names] == [4, 128, 2048, 128, 57]
+
+
 def test_layers_that_share_the_keys_of_an_indexer_have_none() -> None:
     pytest.importorskip("transformers", reason="needs transformers 5.23.0")
     torch = pytest.importorskip("torch", reason="needs the extra torch")

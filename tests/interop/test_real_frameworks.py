@@ -102,6 +102,32 @@ class TestTransformers:
         if kind != "nemotron":  # the fixture has another network of this class
             assert fields_differing(found, huggingface.read(default_of(kind), kind)) == {}
 
+    def test_kinds_of_sparse_attention_beside_one_another_have_the_parameters_of_the_class(self) -> None:
+        """DeepSeek V4 with layers of all three kinds; MiniMax M3 with blocks of keys in some layers."""
+        need("transformers", "5.23.0")
+        from transformers.models.auto.configuration_auto import CONFIG_MAPPING
+
+        kinds = {
+            "deepseek_v4": {
+                "num_hidden_layers": 4,
+                "layer_types": [
+                    "sliding_attention",
+                    "compressed_sparse_attention",
+                    *["heavily_compressed_attention"] * 2,
+                ],
+                "mlp_layer_types": ["hash_moe", *["moe"] * 3],
+            },
+            "minimax_m3_vl_text": {
+                "num_hidden_layers": 3,
+                "layer_types": ["full_attention", *["minimax_m3_sparse"] * 2],
+                "mlp_layer_types": ["dense", *["sparse"] * 2],
+            },
+        }
+        for kind, changes in kinds.items():
+            config = CONFIG_MAPPING[kind](**changes)
+            found = without_modules(huggingface.read(json.loads(json.dumps(config.to_dict(), default=str)), kind))
+            assert verdict(found, self.parameters(config, causal=True) or 0) == "exact"
+
     def test_no_class_is_read_wrong_in_silence(self) -> None:
         """Each class that makes a causal model, on torch's device meta: its parameters, or what is missing with its bound, or a refusal."""
         need("transformers", "5.23.0")

@@ -43,6 +43,7 @@ HANDS_ON = (
     "shared_expert_fraction",
     "windowed_layer_fraction",
     "indexers_per_layer",
+    "heavily_compressed_fraction",
     "has_vocabulary",
     # tower_sizes
     "tower_parameters",

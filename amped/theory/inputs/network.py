@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import NETWORK, family, quantity, records
-from amped.theory.nouns.conditions import BRANCHED, INDEXED, MULTI_LATENT
+from amped.theory.nouns.conditions import BRANCHED, COMPRESSED, INDEXED, MULTI_LATENT
 from amped.theory.nouns.layer_kinds import (
     COUNTED,
     COUNTS,
@@ -359,18 +359,30 @@ def windowed_layer_fraction(number_of_windowed_layers, layers):
 
 
 @quantity("1", **INDEXED)
-def windowed_layer_fraction__indexed():
-    """The share of the layers that read a part of the keys: all, if an indexer chooses them.
+def windowed_layer_fraction__indexed(number_of_sparse_attention_layers, layers):
+    """The share of the layers that read a part of the keys: those for which an indexer chooses them.
 
     Source: arXiv 2512.02556, section 2.1. A token reads as many keys as in a window of that width.
     """
-    return 1.0
+    return number_of_sparse_attention_layers / layers
 
 
 @quantity("1", **INDEXED)
 def indexers_per_layer(number_of_indexer_layers, layers):
     """The number of indexers of a layer, averaged over the layers. Source: definition."""
     return number_of_indexer_layers / layers
+
+
+@quantity("1", **COMPRESSED)
+def indexers_per_layer__compressed(number_of_sparsely_compressed_layers, layers):
+    """The number of indexers of a layer, averaged over the layers. Source: transformers, DeepseekV4CSACompressor."""
+    return number_of_sparsely_compressed_layers / layers
+
+
+@quantity("1")
+def heavily_compressed_fraction(number_of_heavily_compressed_layers, layers):
+    """The share of the layers that read entries that stand for many tokens. Source: definition."""
+    return number_of_heavily_compressed_layers / layers
 
 
 @quantity("boolean")
@@ -414,18 +426,33 @@ def heads_are_as_wide_as_their_rotary_part(rotary_head_dimension, head_dimension
 
 
 @quantity("boolean", constrains="indexer_heads", **INDEXED)
-def indexers_choose_latent_vectors(indexer_heads, latent_projections):
-    """An indexer chooses keys of multi-head latent attention. Source: arXiv 2512.02556, section 2.1."""
-    return (indexer_heads == 0) | (latent_projections > 0)
+def indexers_choose_latent_vectors_or_blocks(indexer_heads, latent_projections, indexed_block_tokens):
+    """An indexer chooses keys of multi-head latent attention, or blocks of keys.
+
+    Source: arXiv 2512.02556, section 2.1; transformers, MiniMaxM3VLIndexer (blocks).
+    """
+    return (indexer_heads == 0) | (latent_projections > 0) | (indexed_block_tokens > 1)
 
 
 @quantity("boolean", constrains="number_of_indexer_layers", **INDEXED)
-def indexer_layers_are_layers(number_of_indexer_layers, layers, attention_window):
-    """The network has at most as many layers with an indexer as layers, and no attention window beside it.
+def indexer_layers_are_layers(number_of_indexer_layers, number_of_sparse_attention_layers, layers, attention_window):
+    """The network has at most as many layers with an indexer as layers with chosen keys, and no attention window.
 
     Source: definition.
     """
-    return (number_of_indexer_layers <= layers) & (attention_window == 0)
+    are_layers = (number_of_indexer_layers <= number_of_sparse_attention_layers) & (
+        number_of_sparse_attention_layers <= layers
+    )
+    return are_layers & (attention_window == 0)
+
+
+@quantity("boolean", constrains="number_of_indexer_layers", **COMPRESSED)
+def indexer_layers_are_layers__compressed(
+    number_of_indexer_layers, number_of_sparsely_compressed_layers, number_of_heavily_compressed_layers, layers
+):
+    """The layers with compressed keys are layers; each has one kind. Source: definition."""
+    compressed = number_of_sparsely_compressed_layers + number_of_heavily_compressed_layers
+    return (compressed <= layers) & (number_of_indexer_layers <= layers)
 
 
 @quantity("boolean", constrains="number_of_attention_layers")

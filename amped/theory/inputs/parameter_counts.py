@@ -3,7 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity, records
-from amped.theory.nouns.conditions import BRANCHED, INDEXED
+from amped.theory.nouns.conditions import BRANCHED, COMPRESSED, HYPER_CONNECTED, INDEXED
 from amped.theory.nouns.layer_kinds import COUNTS, PARAMETERS
 from amped.theory.nouns.parameter_classes import CLASSES
 from amped.theory.nouns.records import total
@@ -45,6 +45,46 @@ def attention_matrix_parameters__multi_latent(
     return query + key_value + attention_heads * value_head_dimension * dimensionality
 
 
+@quantity("count", **COMPRESSED)
+def attention_matrix_parameters__compressed(
+    dimensionality,
+    attention_heads,
+    head_dimension,
+    query_latent_dimension,
+    output_latent_dimension,
+    output_groups,
+    compressor_parameters,
+):
+    """The weights of attention to compressed keys, with the norms of its latent vectors and of its key.
+
+    Source: transformers, DeepseekV4Attention.
+    """
+    queries = attention_heads * head_dimension
+    query = query_latent_dimension * (dimensionality + 1 + queries)
+    output = output_latent_dimension * (queries + output_groups * dimensionality)
+    return query + head_dimension * (dimensionality + 1) + output + compressor_parameters
+
+
+@quantity("count", **COMPRESSED)
+def compressor_parameters(
+    dimensionality,
+    head_dimension,
+    indexers_per_layer,
+    heavily_compressed_fraction,
+    sparse_compression_ratio,
+    heavy_compression_ratio,
+):
+    """The parameters that make the entries of an average layer: keys, gates, biases of the places in an entry, a norm.
+
+    An entry of a sparsely compressed layer has two of each, as it overlaps with the entry before it.
+
+    Source: transformers, DeepseekV4CSACompressor and DeepseekV4HCACompressor.
+    """
+    sparse = 4 * dimensionality + 2 * sparse_compression_ratio + 1
+    heavy = 2 * dimensionality + heavy_compression_ratio + 1
+    return head_dimension * (indexers_per_layer * sparse + heavily_compressed_fraction * heavy)
+
+
 @quantity("count")
 def normalized_heads(attention_heads, projected_key_value_heads, own_keys_fraction, wide_query_key_norm):
     """The heads for whose entries the norms of queries and keys have weights: one of each, or all if norms are wide.
@@ -79,16 +119,41 @@ def attention_vector_parameters(
 
 @quantity("count", **INDEXED)
 def indexer_parameters__indexed(
-    dimensionality, query_latent_dimension, indexer_heads, indexer_head_dimension, indexers_per_layer
+    dimensionality,
+    query_latent_dimension,
+    indexer_heads,
+    indexer_head_dimension,
+    indexer_head_weights,
+    indexers_per_layer,
 ):
-    """The parameters of the indexer of an average layer: projections, weights of heads, and a layer norm of its keys.
+    """The parameters of the indexer of an average layer: projections, weights of heads, and two vectors of norms.
 
-    Source: arXiv 2512.02556, eq. 1; DeepSeek-V3.2-Exp, inference/model.py (Indexer).
+    They are a layer norm of its keys, or norms of its queries and of its keys.
+
+    Source: arXiv 2512.02556, eq. 1; DeepSeek-V3.2-Exp, inference/model.py (Indexer); transformers, MiniMaxM3VLIndexer.
     """
     query_source = np.where(query_latent_dimension > 0, query_latent_dimension, dimensionality)
     queries = query_source * indexer_heads * indexer_head_dimension
-    key_and_weights = dimensionality * (indexer_head_dimension + indexer_heads)
+    key_and_weights = dimensionality * (indexer_head_dimension + indexer_heads * indexer_head_weights)
     return indexers_per_layer * (queries + key_and_weights + 2 * indexer_head_dimension)
+
+
+@quantity("count", **COMPRESSED)
+def indexer_parameters__compressed(
+    dimensionality,
+    query_latent_dimension,
+    indexer_heads,
+    indexer_head_dimension,
+    indexers_per_layer,
+    sparse_compression_ratio,
+):
+    """The parameters of the indexer of an average layer: queries, weights of heads, and entries of its own.
+
+    Source: transformers, DeepseekV4Indexer and DeepseekV4IndexerScorer.
+    """
+    queries = query_latent_dimension * indexer_heads * indexer_head_dimension
+    entries = indexer_head_dimension * (4 * dimensionality + 2 * sparse_compression_ratio + 1)
+    return indexers_per_layer * (queries + dimensionality * indexer_heads + entries)
 
 
 @quantity("count")
@@ -299,6 +364,30 @@ def relative_position_parameters(relative_position_buckets, attention_heads, rel
     return relative_position_buckets * attention_heads * relative_position_tables
 
 
+@quantity("count", **HYPER_CONNECTED)
+def connection_parameters__hyper_connections(
+    dimensionality, residual_streams, mixer_layer_fraction, network_layer_fraction
+):
+    """The parameters of the hyper-connections of an average layer: one for each block.
+
+    Each has a matrix from all streams to the weights that read, write and mix them, their biases, and three scales.
+
+    Source: arXiv 2512.24880, eq. 7; transformers, DeepseekV4HyperConnection.
+    """
+    weights = residual_streams * (2 + residual_streams)
+    blocks = mixer_layer_fraction + network_layer_fraction
+    return blocks * (weights * (residual_streams * dimensionality + 1) + 3)
+
+
+@quantity("count", **HYPER_CONNECTED)
+def stream_collapse_parameters__hyper_connections(dimensionality, residual_streams):
+    """The parameters of the sum of residual streams behind the last layer: a matrix, its biases, and a scale.
+
+    Source: transformers, DeepseekV4HyperHead.
+    """
+    return residual_streams * (residual_streams * dimensionality + 1) + 1
+
+
 @each_of(COUNTS=COUNTS, PARAMETERS=PARAMETERS)
 @quantity("count")
 def non_expert_layer_parameters(
@@ -366,12 +455,12 @@ def router_and_shared_expert_parameters(
 
 
 @quantity("count")
-def norm_parameters(norms_per_layer, norm_vectors, dimensionality, further_parameters, layers):
-    """The parameters of all norms of one layer, and its share of those that no other name counts.
+def norm_parameters(norms_per_layer, norm_vectors, dimensionality, connection_parameters, further_parameters, layers):
+    """The parameters of all norms and hyper-connections of one layer, and its share of those that no other name counts.
 
     Source: arXiv 1607.06450, section 3.
     """
-    return norms_per_layer * norm_vectors * dimensionality + further_parameters / layers
+    return norms_per_layer * norm_vectors * dimensionality + connection_parameters + further_parameters / layers
 
 
 @quantity("count")
@@ -421,6 +510,7 @@ def output_head_parameters(
     norm_vectors,
     output_bias,
     pooler,
+    stream_collapse_parameters,
     multi_token_prediction_parameters,
 ):
     """The parameters after the last layer: final norms, an untied output head, a pooler, multi-token prediction.
@@ -429,7 +519,8 @@ def output_head_parameters(
     """
     head = (1 - tied_embeddings) * vocabulary_size * dimensionality + output_bias * vocabulary_size
     norms = final_norm * number_of_stacks * norm_vectors * dimensionality
-    return head + norms + pooler * (dimensionality + 1) * dimensionality + multi_token_prediction_parameters
+    before = norms + pooler * (dimensionality + 1) * dimensionality + stream_collapse_parameters
+    return head + before + multi_token_prediction_parameters
 
 
 @quantity("count")

@@ -85,7 +85,7 @@ def working_gradient_bytes(layer_operators):
 @quantity("byte")
 def communication_buffer_bytes(
     microbatch_bytes,
-    residual_bytes,
+    layer_input_bytes,
     sequence_parallel,
     tensor_parallel_rows,
     pipeline_parallel_degree,
@@ -102,7 +102,7 @@ def communication_buffer_bytes(
     """
     gathered = microbatch_bytes * sequence_parallel * (tensor_parallel_rows > 1)
     buffers = 2 * np.where(receive_buffers_of_all_microbatches > 0, microbatches_per_flush, 1)
-    return gathered + buffers * residual_bytes * (pipeline_parallel_degree > 1)
+    return gathered + buffers * layer_input_bytes * (pipeline_parallel_degree > 1)
 
 
 @family(named=("context_buffer_bytes",), KIND=OF_TOKENS)

@@ -9,18 +9,18 @@ from amped.theory.nouns.stage_records import had, lacked
 
 
 @records()
-def pipeline_collectives(microbatch_bytes, tensor_parallel_rows, pipeline_group):
+def pipeline_collectives(stage_message_bytes, tensor_parallel_rows, pipeline_group):
     """The message that sends a micro-batch to the next stage; each tensor-parallel rank sends its part.
 
     Source: arXiv 2104.04473, section 4.1.
     """
-    share, after = microbatch_bytes / tensor_parallel_rows, ("feedforward_residual",)
+    share, after = stage_message_bytes / tensor_parallel_rows, ("feedforward_residual",)
     return (Collective("stage_send", "send_receive", volume=share, group=pipeline_group[0], count=1.0, after=after),)
 
 
 @records()
 def stage_send_gather_collectives(
-    microbatch_bytes, row_group, pipeline_parallel_degree, sequence_split_degree, tensor_parallel_rows
+    stage_message_bytes, row_group, pipeline_parallel_degree, sequence_split_degree, tensor_parallel_rows
 ):
     """The all-gather of the parts of a micro-batch that a stage has received from the previous stage.
 
@@ -29,7 +29,7 @@ def stage_send_gather_collectives(
     Source: arXiv 2104.04473, section 4.1 (scatter/gather).
     """
     calls = 1.0 * (sequence_split_degree < tensor_parallel_rows) * (pipeline_parallel_degree > 1)
-    return (Collective("stage_send_gather", "all_gather", volume=microbatch_bytes, group=row_group[0], count=calls),)
+    return (Collective("stage_send_gather", "all_gather", volume=stage_message_bytes, group=row_group[0], count=calls),)
 
 
 @records()

@@ -9,7 +9,7 @@ chain of accelerators a reduction takes as long as a broadcast.
 import numpy as np
 
 from amped.theory.language.quantity import quantity, records
-from amped.theory.nouns.conditions import SUMMA, SUMMA_SCORES
+from amped.theory.nouns.conditions import INDEXED, SUMMA, SUMMA_SCORES
 from amped.theory.nouns.records import Collective, latest, time_of
 
 # What a product, and so the broadcast of its panels, waits for.
@@ -171,7 +171,7 @@ def vocabulary_parallel_communication_time__2d_summa(output_head_panel_durations
 
 
 @quantity("byte", **SUMMA)
-def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pipeline_parallel_degree):
+def communication_buffer_bytes__2d_summa(tensor_collectives, layer_input_bytes, pipeline_parallel_degree):
     """The communication buffers of a micro-batch: four panels, and what a stage exchanges with other stages.
 
     A panel is the part of an operand that SUMMA multiplies at a time. The four panels are, for each of the two operands
@@ -180,7 +180,7 @@ def communication_buffer_bytes__2d_summa(tensor_collectives, residual_bytes, pip
     Source: arXiv 2410.00273, section 3; Megatron-LM, p2p_communication (stage sends).
     """
     largest = latest(message.volume * (message.group.degree > 1) for message in tensor_collectives)
-    return 4 * largest + 2 * residual_bytes * (pipeline_parallel_degree > 1)
+    return 4 * largest + 2 * layer_input_bytes * (pipeline_parallel_degree > 1)
 
 
 # --- rules -----------------------------------------------------------------------------------------------------------
@@ -235,3 +235,9 @@ def grids_have_no_latent_vectors(latent_projections, activations_on_a_grid):
     Source: arXiv 2410.00273, section 3.
     """
     return (latent_projections == 0) | (activations_on_a_grid == 0)
+
+
+@quantity("boolean", constrains="tensor_parallel_strategy", **INDEXED)
+def grids_have_no_indexers(indexer_heads, activations_on_a_grid):
+    """SUMMA splits only ordinary projections, and no indexers. Source: arXiv 2410.00273, section 3."""
+    return (indexer_heads == 0) | (activations_on_a_grid == 0)

@@ -141,6 +141,19 @@ def causal_keys(tokens: Any, most: Any, each: Any = 1.0) -> Any:
     return seen * (tokens - seen / 2) / (tokens * each)
 
 
+def shared_entries(tokens: Any, ratio: Any, most: Any) -> Any:
+    """The entries that all tokens of a causal sequence read together, if an entry stands for `ratio` tokens.
+
+        entries = n·(tokens + 1) − ratio·n·(n + 1)/2,  n = min(⌊tokens / ratio⌋, most)
+
+    A token reads the entries whose tokens are all there, itself counted, but at most `most` of them.
+
+    Source: transformers, DeepseekV4HCACompressor and DeepseekV4Indexer (causal_threshold).
+    """
+    entries = np.minimum(np.floor(tokens / ratio), most)
+    return entries * (tokens + 1) - ratio * entries * (entries + 1) / 2
+
+
 def attended_flops(queries: Any, heads: Any, key_width: Any, value_width: Any, keys: Any) -> Any:
     """The operations of an attention whose queries have `keys` keys each. Source: arXiv 2307.08691, section 3.1."""
     return 2 * queries * heads * (key_width + value_width) * keys
@@ -168,6 +181,14 @@ def connection_flops(tokens: Any, dimensionality: Any, streams: Any, iterations:
     return tokens * before, tokens * 2 * streams * dimensionality * (streams + 1)
 
 
+def stream_sum_flops(tokens: Any, dimensionality: Any, streams: Any) -> Any:
+    """The operations of the weighted sum of streams behind the last layer: a product for the weights, and the sum.
+
+    Source: transformers, DeepseekV4HyperHead.
+    """
+    return tokens * 2 * streams * dimensionality * (streams + 1)
+
+
 def connection_bytes(tokens: Any, dimensionality: Any, streams: Any, entry: Any = HALF) -> tuple[Any, Any]:
     """The bytes of a hyper-connection before a block, and after it.
 
@@ -178,3 +199,16 @@ def connection_bytes(tokens: Any, dimensionality: Any, streams: Any, entry: Any 
     """
     moved = tokens * (2 * streams + 1) * dimensionality * entry
     return moved, moved
+
+
+def connection_backward_bytes(tokens: Any, dimensionality: Any, streams: Any, entry: Any = HALF) -> tuple[Any, Any]:
+    """The bytes of the backward pass of a hyper-connection before a block, and after it. By law: no table measures it.
+
+    Before: the streams are read for the gradient of the product and for that of the sum, the gradient of the block's
+    input is read, and that of the streams is read and written. After: the streams, the output of the block and the
+    gradient of the streams are read, and the gradients of the streams and of the output are written.
+
+    Source: arXiv 2512.24880, section 4.3.1; definition.
+    """
+    width = tokens * dimensionality * entry
+    return (4 * streams + 1) * width, (3 * streams + 2) * width

@@ -13,7 +13,16 @@ NETWORK_INPUTS = (*SUMMED, "feedforward_input all_gather", "gate_input all_gathe
 REPEATED_GATHERS = ("key_and_value_input", "gate_input")
 # When the accelerator's own queries, keys and values are there, and when those of others have arrived too.
 ADAPTED = ("query_key_value_adapter_sum", "query_adapter_sum", "key_adapter_sum", "value_adapter_sum")
-PRODUCTS_DONE = ("query_key_value", *ADAPTED, "query_up", "key_value_up", "query_absorption", "projection_bias")
+COMPRESSED_KEYS = ("key_value", "sparse_compression", "heavy_compression")
+PRODUCTS_DONE = (
+    "query_key_value",
+    *ADAPTED,
+    "query_up",
+    "key_value_up",
+    "query_absorption",
+    "projection_bias",
+    *COMPRESSED_KEYS,
+)
 PROJECTED = (*PRODUCTS_DONE, "query_key_norm", "rotary_positions", "rotation_sum")
 COLUMNS_GATHERED = ("grid_column_keys_and_values all_gather", *PROJECTED)
 EXCHANGED = (

@@ -521,6 +521,7 @@ class Kernels(Record):
         overhead: seconds between two kernels on the device.
         launch_time: seconds in which the host launches a kernel.
         time: the function that computes the time of one call of an operator from these rates.
+        iteration_time: seconds in which all cores compute one of Sinkhorn's iterations of a token, on average.
     """
 
     products: Any
@@ -530,6 +531,7 @@ class Kernels(Record):
     overhead: Any
     launch_time: Any
     time: Callable[[Any, Any], Any]
+    iteration_time: Any = 0.0
 
     def durations(self, operators: Iterable[Operator]) -> tuple[Duration, ...]:
         """The time of one call of each operator."""

@@ -7,10 +7,11 @@ number of its calls (`count`, on average in a layer).
     layer_operators = norms + attention + residuals + feed-forward network + experts + branches + casts + accumulation
         + adapters
 
-The folders `attention/` and `feedforward/` have one kind in each file. The page `encoder` has the layer
-that normalizes after its blocks, and `branches` small products beside the blocks; `embedding_and_output_head` has the
-two ends of the network. The pages `recomputation` and `memory_policies` say what is not kept, and `saved_activations`
-adds up what is kept. The page `deepflow` lists the products in DeepFlow's order. This chapter has no times.
+The folders `attention/` and `feedforward/` have one kind in each file. The page `encoder` has the layer that normalizes
+after its blocks, `branches` small products beside the blocks, and `hyper_connections` several residual streams;
+`embedding_and_output_head` has the two ends of the network. The pages `recomputation` and `memory_policies` say what is
+not kept, and `saved_activations` adds up what is kept. The page `deepflow` lists the products in DeepFlow's order. This
+chapter has no times.
 """
 
 PAGES = (
@@ -20,6 +21,7 @@ PAGES = (
     "branches",
     "layer",
     "encoder",
+    "hyper_connections",
     "embedding_and_output_head",
     "tower",
     "adapters",
@@ -85,6 +87,9 @@ HANDS_ON = (
     "norm_operators",
     "product_operators",
     "layer_operators",
+    "layer_input_bytes",
+    "stage_message_bytes",
+    "connection_gemms",
     # embedding_and_output_head
     "embedding_operators",
     "predicted_tokens",

@@ -10,7 +10,14 @@ from amped.theory.nouns.records import Gemm
 
 @records()
 def embedding_operators(
-    microbatch_tokens, residual_tokens, dimensionality, dropout, dropout_mask_bytes, has_vocabulary, entry_costs
+    microbatch_tokens,
+    residual_tokens,
+    dimensionality,
+    dropout,
+    dropout_mask_bytes,
+    has_vocabulary,
+    stream_expansion_operators,
+    entry_costs,
 ):
     """The lookup of the rows of the embedding table, and their dropout.
 
@@ -29,6 +36,7 @@ def embedding_operators(
     return (
         *streamed("embedding", *looked_up, count=has_vocabulary),
         *streamed("embedding_dropout", *shape, dropped, count=drops, after=("embedding",)),
+        *stream_expansion_operators,
     )
 
 
@@ -105,17 +113,24 @@ def output_head_operators(
 
 @records()
 def final_norm_operators(
-    residual_tokens, dimensionality, final_norm, norm_vectors, multi_token_prediction_layers, entry_costs
+    residual_tokens,
+    dimensionality,
+    final_norm,
+    norm_vectors,
+    multi_token_prediction_layers,
+    stream_collapse_operators,
+    entry_costs,
 ):
-    """The norm before the output head, and three norms for each module of multi-token prediction.
+    """The norm before the output head, behind the sum of residual streams, and three for each module of prediction.
 
     Source: arXiv 2412.19437, section 2.2.
     """
     (cost,), shape = entry_costs, ("normalization", residual_tokens, dimensionality)
     weights = Traffic(read=norm_vectors * dimensionality * cost.activation)
     norm = cost.of(NORM, residual_tokens * dimensionality) + Work(weights, weights._replace(written=weights.read))
-    after = ("feedforward_residual", "stage_send send_receive", "multi_token_prediction_projection")
-    return streamed("final_norm", *shape, norm, count=final_norm + 3 * multi_token_prediction_layers, after=after)
+    after = ("stream_collapse", "feedforward_residual", "stage_send send_receive", "multi_token_prediction_projection")
+    calls = final_norm + 3 * multi_token_prediction_layers
+    return stream_collapse_operators + streamed("final_norm", *shape, norm, count=calls, after=after)
 
 
 @records()

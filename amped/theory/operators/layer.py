@@ -14,7 +14,16 @@ from amped.theory.nouns.places import ATTENTION_DONE, NETWORKS_DONE
 from amped.theory.nouns.records import total
 
 # The operators that read the input of a layer; their input gradients are those of the layer.
-AT_THE_INPUT = ("attention_norm", "query_key_value", "query_down", "key_value_down")
+AT_THE_INPUT = (
+    "attention_connection",
+    "attention_norm",
+    "query_key_value",
+    "query_down",
+    "key_value_down",
+    "key_value",
+    "sparse_compressor",
+    "heavy_compressor",
+)
 
 
 @records()
@@ -45,10 +54,11 @@ def norm_operators(
     norms = ("normalization", residual_tokens, dimensionality, work)
     norms_per_block = norms_per_layer / (mixer_layer_fraction + network_layer_fraction)
     mixers, networks = norms_per_block * mixer_layer_fraction, norms_per_block * network_layer_fraction
-    before_attention = ("norm_statistics all_reduce", "embedding_dropout")
+    before_attention = ("norm_statistics all_reduce", "attention_connection", "embedding_dropout")
+    before_network = ("feedforward_connection", "attention_residual")
     return (
         *streamed("attention_norm", *norms, count=mixers, after=before_attention, part=IN_MIXER),
-        *streamed("feedforward_norm", *norms, count=networks, after=("attention_residual",), part=NETWORK_NORM),
+        *streamed("feedforward_norm", *norms, count=networks, after=before_network, part=NETWORK_NORM),
     )
 
 

@@ -125,7 +125,7 @@ def alternate_product_bytes(
     The layer keeps its input, and the outputs of queries, values, attention, up and down projection.
 
     Source: torchtitan, parallelize_llama.py (_get_custom_policy). Differs: experts count as a dense network of their
-    width.
+    width, and the output of attention as wide as all residual streams.
     """
     up = microbatch_tokens * feedforward_dimension / tensor_parallel_rows * activation_precision
     attention = (
@@ -175,6 +175,7 @@ def kept_feedforward_bytes(
 def kept_activations__kept_products(
     layer_kinds,
     layer_input_bytes,
+    residual_bytes,
     attentions_per_layer,
     kept_attention_bytes,
     kept_feedforward_bytes,
@@ -186,7 +187,8 @@ def kept_activations__kept_products(
     Source: JAX, checkpoint_policies.save_only_these_names.
     """
     wide = kept_attention_output * attentions_per_layer + kept_feedforward_down
-    kept_bytes = (1 + wide) * layer_input_bytes + kept_attention_bytes + kept_feedforward_bytes
+    further_streams = layer_input_bytes - residual_bytes
+    kept_bytes = further_streams + (1 + wide) * residual_bytes + kept_attention_bytes + kept_feedforward_bytes
     return tuple(Held(kind.name, kept_bytes) for kind in layer_kinds)
 
 

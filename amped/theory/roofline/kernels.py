@@ -294,11 +294,15 @@ def wide_time(operator, rates):
 
 
 def beside_time(operator, rates):
-    """The additional overhead of a grouped product: a fixed time for each group. It is zero for other operators.
+    """What is added to the time of a kernel: a fixed time for each group, or k of Sinkhorn's iterations of m tokens.
 
-    Source: the row of the accelerator in the table kernel_efficiencies.
+    It is zero for operators that are no grouped product and no hyper-connection.
+
+    Source: the row of the accelerator in the table kernel_efficiencies; the law of `connection_time`.
     """
-    return dict.fromkeys(GROUPED, operator.batch * rates.products.group_overhead).get(operator.kind, 0.0)
+    times = dict.fromkeys(GROUPED, operator.batch * rates.products.group_overhead)
+    times["stream_mixing"] = operator.m * operator.k * rates.iteration_time
+    return times.get(operator.kind, 0.0)
 
 
 def chunked_scan_time(operator, rates):
@@ -333,6 +337,7 @@ WORK = {
     "fused_attention": fused_time,
     "chunked_scan": chunked_scan_time,
     "short_convolution": short_convolution_time,
+    "stream_mixing": traffic_time,  # its products run beside its bytes
     **dict.fromkeys((*STREAMING, "loss"), vector_time),
 }
 

@@ -3,10 +3,18 @@
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.conditions import HYPER_CONNECTED
 from amped.theory.nouns.kernel_work import SOFTMAX
 from amped.theory.nouns.records import AttentionRamp, ChunkedScan, FusedAttention, Kernels, Products, Streams, Tiles
 from amped.theory.roofline.kernels import kernel_time
-from amped.theory.roofline.mixers import ENTRIES_PER_CYCLE, FEWEST_CORES, SCAN_KERNELS, numbers_of
+from amped.theory.roofline.mixers import (
+    CONNECTION_ITERATIONS,
+    CONNECTION_ROW,
+    ENTRIES_PER_CYCLE,
+    FEWEST_CORES,
+    SCAN_KERNELS,
+    numbers_of,
+)
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
@@ -345,6 +353,21 @@ def the_scan_has_a_law_for_these_cores__KIND(number_of_linear_attention_layers, 
     return (number_of_linear_attention_layers == 0) | (cores_sharing_tiles >= FEWEST_CORES)
 
 
+@quantity("s", **HYPER_CONNECTED)
+def sinkhorn_iteration_time__hyper_connections(cores_sharing_tiles, frequency):
+    """The seconds in which all cores compute one of Sinkhorn's iterations of a token. Source: `CONNECTION_ROW`."""
+    return CONNECTION_ROW / CONNECTION_ITERATIONS / (cores_sharing_tiles * frequency)
+
+
+@quantity("boolean", constrains="residual_streams", **HYPER_CONNECTED)
+def hyper_connections_have_a_law_for_these_cores(residual_streams, cores_sharing_tiles):
+    """The law of hyper-connections is that of many small cores, not of TPUs, Trainium or Gaudi.
+
+    Source: `CONNECTION_ROW` (H100, B200 and GB200, with 132 cores and more).
+    """
+    return (residual_streams == 1) | (cores_sharing_tiles >= FEWEST_CORES)
+
+
 @records()
 def kernel_rates(
     product_rates,
@@ -353,6 +376,7 @@ def kernel_rates(
     stream_rates,
     kernel_overhead_time,
     kernel_launch_time,
+    sinkhorn_iteration_time,
 ):
     """All coefficients on which the time of a kernel depends, besides its shape, as one record.
 
@@ -367,6 +391,7 @@ def kernel_rates(
         overhead=kernel_overhead_time,
         launch_time=kernel_launch_time,
         time=kernel_time,
+        iteration_time=sinkhorn_iteration_time,
     )
     return (kernels,)
 

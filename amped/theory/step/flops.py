@@ -4,7 +4,7 @@ import numpy as np
 
 from amped.theory.language.quantity import each_of, quantity
 from amped.theory.nouns.conditions import WITH_TOWER
-from amped.theory.nouns.layer_kinds import BLOCKS, GEMMS, PASSES
+from amped.theory.nouns.layer_kinds import BLOCKS, EITHER, GEMMS, PASSES
 from amped.theory.nouns.parameter_classes import EMBEDDINGS, PROJECTOR, TOWER
 from amped.theory.nouns.records import total
 
@@ -17,12 +17,18 @@ def multiply_accumulates_of(gemms):
 @each_of(GEMMS=GEMMS, PASSES=PASSES)
 @quantity("count")
 def layer_multiply_accumulates(
-    GEMMS, PASSES, attention_multiply_accumulates, linear_scan_work, linear_attention_passes, adapter_pairs
+    GEMMS,
+    PASSES,
+    attention_multiply_accumulates,
+    linear_scan_work,
+    linear_attention_passes,
+    adapter_pairs,
+    connection_gemms,
 ):
     """The multiply-accumulates of the layers on one accelerator in the forward passes of a step.
 
-    They are those of the products with weights of each block of a layer and of adapters, those of scores and weighted
-    values, and those within the chunks of linear attention.
+    They are those of the products with weights of each block of a layer, of hyper-connections around it and of
+    adapters, those of scores and weighted values, and those within the chunks of linear attention.
 
     Source: AMPeD, computation time.
     """
@@ -30,7 +36,9 @@ def layer_multiply_accumulates(
     passes_of = dict(zip((block.name for block in BLOCKS), PASSES, strict=True))
     adapters = total(pair.multiply_accumulates * passes_of[pair.part.block] for pair in adapter_pairs)
     chunks = multiply_accumulates_of(linear_scan_work) * linear_attention_passes
-    return blocks + attention_multiply_accumulates + chunks + adapters
+    connected = total(passes_of[block] for blocks_of_kind in EITHER.values() for block in blocks_of_kind)
+    connections = multiply_accumulates_of(connection_gemms) * connected
+    return blocks + attention_multiply_accumulates + chunks + adapters + connections
 
 
 @quantity("count")

@@ -5,6 +5,7 @@ The chapter takes tokens, heads and widths on one accelerator. It hands on recor
     projections     queries, keys, values and the output; biases, norms and rotary positions between them
     multi_latent    projections through low-rank latent vectors (an alternative of `attention_kind`)
     sparse_indexed  an indexer that chooses the keys of each token (an alternative if it has heads)
+    compressed      a window of keys, and entries that stand for several tokens (an alternative of `attention_kind`)
     scores          which share of the scores is computed: causal, within a window
     linear          layers whose tokens change a state in turn; gated_delta_net, kimi_delta_attention, mamba2 and
                     lightning_attention: their products; recurrences: kinds without products of chunks
@@ -19,6 +20,7 @@ PAGES = (
     "projections",
     "multi_latent",
     "sparse_indexed",
+    "compressed",
     "unfused",
     "fused",
     "linear",

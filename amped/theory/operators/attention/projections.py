@@ -6,6 +6,7 @@ tensor-parallel degree.
 """
 
 from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.conditions import BLOCK_SPARSE
 from amped.theory.nouns.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
 from amped.theory.nouns.layer_kinds import ATTENTION
 from amped.theory.nouns.places import HEADS_EXCHANGED, HEADS_JOINED, PRODUCTS_DONE, PROJECTION_INPUTS
@@ -42,6 +43,30 @@ def projection_gemms(
     )
 
 
+@records(**BLOCK_SPARSE)
+def projection_gemms__block_sparse(
+    microbatch_tokens,
+    dimensionality,
+    attention_heads,
+    key_value_heads,
+    head_dimension,
+    attention_gate_width,
+    tensor_parallel_rows,
+    indexer_gemms,
+):
+    """The matrix products of the projections of attention, split by heads, and those of an indexer that chooses blocks.
+
+    Source: arXiv 1909.08053, section 3; transformers, MiniMaxM3VLAttention.
+    """
+    entries = head_dimension * (attention_heads + 2 * key_value_heads) + attention_gate_width
+    inputs = attention_heads * head_dimension / tensor_parallel_rows
+    return (
+        Gemm("query_key_value", microbatch_tokens, entries / tensor_parallel_rows, dimensionality),
+        *indexer_gemms,
+        Gemm("attention_output", microbatch_tokens, dimensionality, inputs),
+    )
+
+
 @family(
     named=(
         "query_bytes",
@@ -71,6 +96,19 @@ def projection_operators(projection_gemms, linear_input_bytes, attentions_per_la
     (cost,), product = entry_costs, projection_gemms[0]
     after = (*PROJECTION_INPUTS, "query_key_value_inputs broadcast", "query_key_value_weights broadcast")
     return contraction(product, cost, stash=linear_input_bytes, count=attentions_per_layer, after=after)
+
+
+@records(**BLOCK_SPARSE)
+def projection_operators__block_sparse(
+    projection_gemms, indexer_operators, linear_input_bytes, attentions_per_layer, entry_costs
+):
+    """The projection into queries, keys and values, and an indexer that chooses blocks of keys. Both read one input.
+
+    Source: transformers, MiniMaxM3VLAttention.
+    """
+    (cost,), product = entry_costs, projection_gemms[0]
+    calls = {"stash": linear_input_bytes, "count": attentions_per_layer, "after": PROJECTION_INPUTS}
+    return (*contraction(product, cost, **calls), *indexer_operators)
 
 
 @records()

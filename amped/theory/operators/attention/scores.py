@@ -17,15 +17,18 @@ def effective_attention_window(attention_window, document_tokens):
 
 
 @quantity("count", **INDEXED)
-def effective_attention_window__indexed(indexed_keys, document_tokens, absorbed_latent_attention):
+def effective_attention_window__indexed(indexed_keys, indexed_block_tokens, document_tokens, absorbed_latent_attention):
     """The number of keys that a token reads, if an indexer chooses them: the chosen ones, or all of the document.
 
-    Latent attention that is not absorbed computes all scores and masks those of other keys.
+    Latent attention that is not absorbed computes all scores and masks those of other keys, unless they are chosen in
+    blocks. Of the block of the token itself, those before it are read: half of them, on average.
 
-    Source: arXiv 2512.02556, section 2.1.
+    Source: arXiv 2512.02556, section 2.1; transformers, MiniMaxM3VLIndexer (blocks).
     """
-    keys = np.where(absorbed_latent_attention > 0, indexed_keys, document_tokens)
-    return np.minimum(keys, document_tokens)
+    is_chosen = (absorbed_latent_attention > 0) | (indexed_block_tokens > 1)
+    is_short = indexed_keys >= document_tokens
+    keys = np.where(is_short, indexed_keys, indexed_keys - (indexed_block_tokens - 1) / 2)
+    return np.minimum(np.where(is_chosen, keys, document_tokens), document_tokens)
 
 
 @quantity("1")
@@ -138,10 +141,10 @@ def all_score_fraction(causal, document_tokens, unbalanced_sequence_split_degree
 
 
 @quantity("1", **INDEXED)
-def indexer_loss_score_fraction(
+def chosen_score_fraction(
     causal, document_tokens, indexed_keys, unbalanced_sequence_split_degree, document_score_fraction
 ):
-    """The share of the pairs of tokens for which the indexer learns: those that it chose.
+    """The share of the pairs of tokens that an indexer chooses.
 
     Source: arXiv 2512.02556, eq. 4 (the chosen keys).
     """

@@ -2,6 +2,8 @@
 
     score of a key = sum over the heads of weight · relu(index query · index key)
 
+Block-sparse attention (MSA) chooses blocks of keys by their largest score, each head for itself and without weights.
+
 The heads of the indexer share one key of a token. The indexer reads the tokens without sending gradients back to them;
 it learns from a loss of its own, that its scores follow the weights of attention. All accelerators of a
 tensor-parallel group compute the whole indexer. How many keys attention reads is on `scores.py`.
@@ -30,6 +32,7 @@ def indexer_gemms__indexed(
     query_latent_dimension,
     indexer_heads,
     indexer_head_dimension,
+    indexer_head_weights,
     indexers_per_layer,
     all_score_fraction,
     indexer_loss_score_fraction,
@@ -48,7 +51,7 @@ def indexer_gemms__indexed(
     return (
         Gemm("index_queries", tokens, indexer_heads * width, source, count=products),
         Gemm("index_key", tokens, width, dimensionality, count=products),
-        Gemm("index_weights", tokens, indexer_heads, dimensionality, count=products),
+        Gemm("index_weights", tokens, indexer_heads, dimensionality, count=products * indexer_head_weights),
         Gemm("index_scores", tokens, scored, width, batch=indexer_heads, count=indexers_per_layer * learned / PASSES),
     )
 
@@ -68,19 +71,25 @@ def indexer_operators__indexed(
 
 
 @records(**INDEXED)
-def indexer_projection_operators(indexer_gemms, indexers_per_layer, indexer_loss_score_fraction, entry_costs):
+def indexer_projection_operators(
+    indexer_gemms, indexer_head_weights, indexers_per_layer, indexer_loss_score_fraction, entry_costs
+):
     """The projections of the indexer, and the rotation of its queries and its key. They read inputs that others keep.
 
     Source: arXiv 2512.02556, eq. 1; DeepSeek-V3.2-Exp, inference/model.py (Indexer).
     """
     (queries, key, weights, _), (cost,), learns = indexer_gemms, entry_costs, 1.0 * (indexer_loss_score_fraction > 0)
     counts = {"forward": indexers_per_layer, "weight_gradient": indexers_per_layer * learns}
-    inputs = ((queries, ("query_down", *PROJECTION_INPUTS)), (key, PROJECTION_INPUTS), (weights, PROJECTION_INPUTS))
-    products = (operator for gemm, after in inputs for operator in contraction(gemm, cost, after=after))
+    inputs = (
+        (queries, ("query_down", *PROJECTION_INPUTS), 1.0),
+        (key, PROJECTION_INPUTS, 1.0),
+        (weights, PROJECTION_INPUTS, indexer_head_weights),
+    )
+    products = (o for gemm, after, calls in inputs for o in contraction(gemm, cost, count=calls, after=after))
     width = queries.n + key.n
     turned = cost.of(ROTATION, queries.m * width)
     return (
-        *(o.having(count=counts[o.phase]) for o in products if o.phase in counts),
+        *(o.having(count=counts[o.phase] * o.count) for o in products if o.phase in counts),
         *streamed(
             "index_rotation",
             "element_wise",
@@ -97,6 +106,7 @@ def indexer_projection_operators(indexer_gemms, indexers_per_layer, indexer_loss
 def index_score_operators(
     indexer_gemms,
     context,
+    indexed_block_tokens,
     indexers_per_layer,
     all_score_fraction,
     indexer_loss_score_fraction,
@@ -105,7 +115,8 @@ def index_score_operators(
 ):
     """The kernel of the index scores, and that of their gradients for the keys from which the indexer learns.
 
-    The kernel adds up the heads and writes one score for each pair of tokens. It is timed as a fused attention with
+    The kernel adds up the heads and writes one score for each pair of tokens, or the largest of each block and head. It
+    is timed as a fused attention with
     heads as wide: the weighted sum over heads stands for the softmax.
 
     Source: arXiv 2512.02556, eq. 1. Differs: in 16 bits, as in training; DeepSeek's inference computes it in fp8.
@@ -115,7 +126,8 @@ def index_score_operators(
     kept = queries.m * (queries.n + key.n + weights.n) * cost.activation
     share = indexer_loss_score_fraction / all_score_fraction
     learns, heads = 1.0 * (share > 0), scores.m * scores.batch
-    forward = Traffic(scored, kept, scores.m * scores.n * softmax_statistic_precision)
+    written = scores.m * scores.n * scores_of_a_pair(scores.batch, indexed_block_tokens)
+    forward = Traffic(scored, kept, written * softmax_statistic_precision)
     backward = Traffic(fused_backward_flops(scored * share, 0.0), kept, kept)
     shape, calls = ("index_scores", "fused_attention", heads), {"count": indexers_per_layer}
     passes = (
@@ -125,16 +137,38 @@ def index_score_operators(
     return tuple(o.with_heads((scores.k, scores.k), np.maximum(scores.n, 1.0), 1.0, 0.0) for o in passes)
 
 
+def scores_of_a_pair(heads, block):
+    """How many scores of a token and a key are written: one, or one of each head for a whole block.
+
+    Args:
+        heads: the heads of the indexer.
+        block: the keys of a block.
+
+    Source: arXiv 2512.02556, eq. 1; transformers, MiniMaxM3VLIndexer.
+    """
+    return np.where(block > 1, heads / block, 1.0)
+
+
 @records(**INDEXED)
 def key_choice_operators(
-    indexer_gemms, indexed_keys, document_tokens, indexers_per_layer, softmax_statistic_precision, entry_costs
+    indexer_gemms,
+    indexed_keys,
+    indexed_block_tokens,
+    document_tokens,
+    indexers_per_layer,
+    softmax_statistic_precision,
+    entry_costs,
 ):
     """The kernel that finds the largest scores of each token, and keeps their places, which are as wide as a score.
 
     Source: Megatron-Core, dsa.py (topk of the scores). Assumes that the scores of few queries at a time are in memory.
     """
     scores, score_bytes = indexer_gemms[3], softmax_statistic_precision
-    pairs, chosen = scores.m * scores.n, scores.m * np.minimum(indexed_keys, document_tokens) * score_bytes
+    each = scores_of_a_pair(scores.batch, indexed_block_tokens)
+    pairs, chosen = (
+        scores.m * scores.n * each,
+        scores.m * np.minimum(indexed_keys, document_tokens) * score_bytes * each,
+    )
     read = Traffic(flops=pairs * entry_costs[0].flop, read=pairs * score_bytes, written=chosen)
     work, calls = Work(read, None, chosen), {"count": indexers_per_layer, "after": ("index_scores",)}
     return streamed("key_choice", "normalization", scores.m, scores.n, work, **calls)
