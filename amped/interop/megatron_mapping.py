@@ -11,7 +11,14 @@ from amped.configuring.settings import setting
 from amped.interop.outgoing import ACCELERATORS_PER_HOST, Outgoing, Rule, servers
 from amped.interop.records import Reading, whole
 
-SCALED = {"delayed": "tensors", "tensorwise": "tensors", "mxfp8": "blocks", "blockwise": "blocks"}
+# The scales of Megatron-LM's recipes of fp8; the last recipe of a kind is the one that is written.
+SCALED = {"delayed": "tensors", "tensorwise": "current", "mxfp8": "blocks", "blockwise": "blocks"}
+RECIPES = {scaling: recipe for recipe, scaling in SCALED.items()}
+WHAT_HAS_SCALES = {
+    "tensors": "tensors have scales of earlier steps",
+    "current": "tensors have scales",
+    "blocks": "blocks have scales (mxfp8 on Blackwell)",
+}
 END_FORMAT = "end_layer_format"
 WIDE_ENDS = {
     "num_layers_at_start_in_bf16": "number_of_first_wide_layers",
@@ -40,7 +47,7 @@ MODULES = {
 
 
 def read_precision(reading: Reading) -> dict[str, Any]:
-    """Reads the format of matrix products: fp4, fp8 (with what has scales: tensors or blocks), bf16, fp16 or fp32."""
+    """Reads the format of matrix products: fp4, fp8 (with what has scales, and which), bf16, fp16 or fp32."""
     plain_format = next((name for name in ("bf16", "fp16") if reading.flag(name, "matrix_precision")), "fp32")
     recipe, ends = reading.word("fp8_recipe", "fp8_scaling", "delayed"), _wide_ends(reading)
     if reading.word("fp4", "matrix_precision"):
@@ -75,10 +82,7 @@ def write_precision(out: Outgoing) -> None:
         out.write("products in NVFP4", bf16=True, fp4="e2m1", fp4_recipe="nvfp4")
     elif number_format == "fp8":
         out.write("products in fp8, the rest in bf16", bf16=True, fp8="hybrid")
-        if out["fp8_scaling"] == "blocks":
-            out.write("blocks have scales (mxfp8 on Blackwell)", fp8_recipe="blockwise")
-        else:
-            out.write("tensors have scales", fp8_recipe="tensorwise")
+        _write_recipe(out)
     elif number_format in ("bf16", "fp16"):
         out.write("format of products", **{number_format: True})
     elif number_format == "tf32":
@@ -88,6 +92,15 @@ def write_precision(out: Outgoing) -> None:
         out.write("layers at both ends stay in bf16", first_last_layers_bf16=True, **numbers)
     else:
         out.idle |= {END_FORMAT, *WIDE_ENDS.values()}
+
+
+def _write_recipe(out: Outgoing) -> None:
+    """Writes the recipe of fp8. Layers that stay in bf16 cannot stand beside scales of earlier steps in Megatron-LM."""
+    scaling, has_wide_layers = out["fp8_scaling"], out[END_FORMAT] == "activations"
+    if scaling == "tensors" and has_wide_layers:
+        scaling = "current"
+        out.lose("fp8_scaling", "delayed: Megatron-LM has no layers in bf16 beside it; tensorwise is written")
+    out.write(WHAT_HAS_SCALES[scaling], fp8_recipe=RECIPES[scaling])
 
 
 def read_gradients(reading: Reading) -> dict[str, Any]:

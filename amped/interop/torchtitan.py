@@ -110,7 +110,7 @@ def read_precision(reading: Reading) -> dict[str, Any]:
     if "nvfp4" in converter_text:
         return {"matrix_precision": "fp4"}
     if "float8" in converter_text or "mx" in converter_text:
-        return {"matrix_precision": "fp8", "fp8_scaling": "blocks" if "mx" in converter_text else "tensors"}
+        return {"matrix_precision": "fp8", "fp8_scaling": "blocks" if "mx" in converter_text else "current"}
     parameter_format = reading.word(f"{T}mixed_precision_param", "matrix_precision", "bfloat16")
     return {"matrix_precision": "bf16" if parameter_format == "bfloat16" else "fp32"}
 
@@ -126,6 +126,8 @@ def write_precision(out: Outgoing) -> None:
         out.lose("matrix_precision", f"{form}: torchtitan trains in bf16 or fp32")
     if form != "fp8":
         out.idle.add("fp8_scaling")
+    elif out["fp8_scaling"] == "tensors":
+        out.lose("fp8_scaling", "tensors: torchtitan takes the scales of the tensors themselves (current)")
 
 
 def read_offload(reading: Reading) -> dict[str, Any]:

@@ -124,6 +124,8 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
         "number_of_microbatches_per_minibatch": 1, "microbatch_size": 1, "batch_size": 128,
         "pipelined_weight_sharding": True}),
     **{name: ("default", {"optimizer": name, "zero_stage": 1}) for name in ("shampoo", "soap")},
+    "current scaling": ("llama-3-70b", {"matrix_precision": "fp8", "fp8_scaling": "current"}),
+    "measured kernels in fp8, scaled by their own maximum": ("mixtral-8x7b", {**MEASURED, "matrix_precision": "fp8", "fp8_scaling": "current"}),
     "layers in 16 bits": ("llama-3-70b", {"matrix_precision": "fp8", "end_layer_format": "activations"}),
     "attention in fp8": ("llama-3-70b", {"attention_format": "fp8"}),
     "a batch of micro-batches": ({name: value for name, value in TOY.items() if name != "batch_size"}

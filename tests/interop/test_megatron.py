@@ -254,7 +254,7 @@ def test_overlapped_products_need_tensor_and_sequence_parallelism(degree: int, s
 
 def test_layers_at_both_ends_stay_in_bf16() -> None:
     wide = {"end_layer_format": "activations", "number_of_first_wide_layers": 2, "number_of_last_wide_layers": 0}
-    text = written("minimal", matrix_precision="fp8", **wide)
+    text = written("minimal", matrix_precision="fp8", fp8_scaling="current", **wide)
     assert "--first-last-layers-bf16" in text
     assert "--num-layers-at-start-in-bf16 2" in text
     assert "--num-layers-at-end-in-bf16 0" in text
@@ -267,6 +267,21 @@ def test_fp8_in_blocks_is_a_recipe() -> None:
     text = written("minimal", matrix_precision="fp8", fp8_scaling="blocks")
     assert "--fp8-format hybrid" in text
     assert "--fp8-recipe blockwise" in text
+
+
+@pytest.mark.parametrize(
+    ("recipe", "scaling"), [("delayed", "tensors"), ("tensorwise", "current"), ("blockwise", "blocks")]
+)
+def test_scales_of_tensors_are_those_of_earlier_steps_or_their_own(recipe: str, scaling: str) -> None:
+    text = written("minimal", matrix_precision="fp8", fp8_scaling=scaling)
+    assert f"--fp8-recipe {recipe}" in text
+    assert megatron.read(text, "run.sh").values["fp8_scaling"] == scaling
+
+
+def test_layers_in_bf16_need_scales_of_this_step() -> None:
+    text = written("minimal", matrix_precision="fp8", end_layer_format="activations")
+    assert "--fp8-recipe tensorwise" in text
+    assert "fp8_scaling: delayed: Megatron-LM has no layers in bf16 beside it" in text
 
 
 def test_estimate_prints_the_launch_line_under_the_screen(tmp_path: Path) -> None:

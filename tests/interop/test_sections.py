@@ -98,7 +98,7 @@ def test_a_toml_of_torchtitan(tmp_path: Path) -> None:
     values = found(tmp_path, TOML).values
     expected = {
         "number_of_accelerators": 64, "sharding_degree": 8, "zero_stage": 3, "microbatch_size": 4, "batch_size": 256, "context": 8192,
-        "matrix_precision": "fp8", "fp8_scaling": "tensors", "activation_recomputation": "alternate_products",
+        "matrix_precision": "fp8", "fp8_scaling": "current", "activation_recomputation": "alternate_products",
         "overlap_forward_tensor_communication": True, "gradient_precision": 32,
     }  # fmt: skip
     assert {name: values[name] for name in expected} == expected
@@ -132,7 +132,8 @@ def test_a_yaml_of_bridge(tmp_path: Path) -> None:
     read = found(tmp_path, BRIDGE)
     expected = {
         "layers": 80, "key_value_heads": 8, "gated_mlp": True, "mlp_bias": False, "tied_embeddings": False, "vocabulary_size": 128256,
-        "virtual_pipeline_stages": 5, "context_parallel_degree": 2, "matrix_precision": "fp8", "gradient_precision": 16, "zero_stage": 1,
+        "virtual_pipeline_stages": 5, "context_parallel_degree": 2, "matrix_precision": "fp8", "fp8_scaling": "current", "gradient_precision": 16,
+        "zero_stage": 1,
         "end_layer_format": "activations", "number_of_first_wide_layers": 1, "number_of_last_wide_layers": 1,
     }  # fmt: skip
     assert {name: read.values[name] for name in expected} == expected

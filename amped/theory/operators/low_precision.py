@@ -3,6 +3,7 @@
 import numpy as np
 
 from amped.theory.language.quantity import family, quantity, records
+from amped.theory.nouns.castings import FP4_CASTING, FP8_CASTINGS
 from amped.theory.nouns.kernel_work import Traffic, Work, streamed
 from amped.theory.nouns.places import EXCHANGED
 from amped.theory.nouns.records import MATRICES, WEIGHTED, WIDE
@@ -53,8 +54,34 @@ def attention_cast_operators__fp8(
     )
 
 
-# How often a cast reads its tensor: in fp4 first for the largest entry, on which the scales of all blocks depend.
-READINGS = {"fp8": 1, "fp4": 2}
+@quantity("count")
+def fp8_operand_layouts(compute_capability):
+    """The layouts of an operand in fp8 that is multiplied along its rows and along its columns, with one scale for all.
+
+    The matrix units of Blackwell in data centers read both directions from one layout. All others need the operand as
+    it is and transposed.
+
+    Source: NVIDIA Transformer Engine, common/transformer_engine.cpp (nvte_is_non_tn_fp8_gemm_supported) and
+    pytorch/csrc/quantizer.cpp (create_transpose). Differs: assumed to need two on accelerators of other vendors.
+    """
+    return 2.0 - (compute_capability >= 10) * (compute_capability < 12)
+
+
+@family(
+    named=("fp8_casting__tensors", "fp8_casting__current", "fp8_casting__blocks"),
+    SCALING=tuple(FP8_CASTINGS),
+)
+@records(choice="fp8_scaling", value="SCALING")
+def fp8_casting__SCALING(fp8_operand_layouts, *, scaling):
+    """How tensors are cast to fp8, with scales of SCALING. Source: `FP8_CASTINGS`."""
+    row = FP8_CASTINGS[scaling]
+    return (row.having(layouts=np.maximum(row.layouts, fp8_operand_layouts)),)
+
+
+@records()
+def fp4_casting():
+    """How tensors are cast to fp4. Source: arXiv 2509.25149, section 2."""
+    return (FP4_CASTING,)
 
 
 @family(
@@ -62,7 +89,7 @@ READINGS = {"fp8": 1, "fp4": 2}
         "quantization_operators__fp8",
         "quantization_operators__fp4",
     ),
-    NARROW=tuple(READINGS),
+    NARROW=("fp8", "fp4"),
     SOURCE=(
         "NVIDIA Transformer Engine, fp8 recipes; arXiv 2209.05433, section 2",
         "arXiv 2509.25149, section 2 (NVFP4). Differs: Hadamard transforms take no time",
@@ -72,39 +99,42 @@ READINGS = {"fp8": 1, "fp4": 2}
 def quantization_operators__NARROW(
     product_operators,
     NARROW_precision,
+    NARROW_casting,
     output_width_split_degree,
     weight_split_degree,
     tensor_parallel_rows,
     weight_cast_fraction,
     entry_costs,
     parameter_classes,
-    *,
-    narrow,
 ):
     """The casts to NARROW before each product.
 
     In the forward pass the inputs and the weights are cast, in the backward pass the gradient of the output. An
-    accelerator casts its own share of a tensor, and writes each tensor in two layouts, as it is and transposed: of
-    inputs and gradients the second one is for the weight gradient, which frozen weights do not have. A cast to fp4
-    reads a tensor twice: first for its largest entry. If weights are cast only in the first micro-batch of a step,
-    every micro-batch counts an equal share of this cast. Frozen weights that are kept as narrow as NARROW are not cast.
+    accelerator casts its own share of a tensor, and writes each tensor in one or two layouts, as the `Casting` says: of
+    inputs and gradients the second one is for the weight gradient, which frozen weights do not have. If weights are
+    cast only in the first micro-batch of a step, every micro-batch counts an equal share of this cast. Frozen weights
+    that are kept as narrow as NARROW are not cast.
 
     Source: SOURCE.
     """
     (cost,), columns = entry_costs, weight_split_degree / tensor_parallel_rows / weight_cast_fraction
-    (matrices,) = [c for c in parameter_classes if c.name == MATRICES]
+    (matrices,), (casting,) = [c for c in parameter_classes if c.name == MATRICES], NARROW_casting
     is_cast = np.maximum(matrices.changes, 1.0 * (matrices.precision > NARROW_precision))
-    casts = {
-        layouts: Traffic(cost.flop, READINGS[narrow] * cost.activation, layouts * NARROW_precision)
-        for layouts in (1, 2)
-    }
     products = [o for o in product_operators if o.kind in WEIGHTED]
-    layouts_of = {o.name: 2 for o in products if o.phase == "weight_gradient"}
+    layouts_of = {o.name: casting.layouts for o in products if o.phase == "weight_gradient"}
     calls = []
     for o in (product for product in products if product.phase == "forward"):
-        one, whole = casts[layouts_of.get(o.name, 1)] * o.batch, casts[2] * o.batch
+        layouts = layouts_of.get(o.name, 1)
+        input_cast, weight_cast, gradient_cast = (
+            Traffic(cost.flop, readings * cost.activation, written * NARROW_precision) * o.batch
+            for readings, written in (
+                (casting.inputs, layouts),
+                (casting.weights, casting.layouts),
+                (casting.gradients, layouts),
+            )
+        )
         inputs, weights = o.m / output_width_split_degree * o.k, o.n / columns * o.k * is_cast
-        calls += cast_before(o, Work(one * inputs + whole * weights, one * (o.m * o.n)))
+        calls += cast_before(o, Work(input_cast * inputs + weight_cast * weights, gradient_cast * (o.m * o.n)))
     return tuple(calls)
 
 

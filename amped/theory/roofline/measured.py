@@ -167,10 +167,11 @@ def timed_kernels__PRECISION(measured_kernel_table, *, precision, wide):
 @family(
     named=(
         "timed_fp8_kernels__tensors",
+        "timed_fp8_kernels__current",
         "timed_fp8_kernels__blocks",
     ),
-    SCALING=("tensors", "blocks"),
-    NARROW=("fp8", "fp8_block"),
+    SCALING=("tensors", "current", "blocks"),
+    NARROW=("fp8", "fp8", "fp8_block"),
 )
 @records(choice="fp8_scaling", value="SCALING")
 def timed_fp8_kernels__SCALING(measured_kernel_table, *, narrow):

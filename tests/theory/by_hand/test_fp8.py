@@ -15,6 +15,30 @@ def trained(precision, **values):
     return amped.estimate(**LAYER | {"matrix_precision": precision} | values)
 
 
+def casts_of(**values):
+    """The bytes that the casts of the up projection read and write, forward and backward, and its m, n and k."""
+    estimate = trained("fp8", **values)
+    product = operators(estimate, "contraction")["feedforward_up", "forward"]
+    casts = [operators(estimate, "element_wise")["feedforward_up_casts", p] for p in ("forward", "input_gradient")]
+    return [(float(c.read), float(c.written)) for c in casts], *(float(x) for x in (product.m, product.n, product.k))
+
+
+def test_one_layout_of_a_tensor_is_enough_where_units_read_both_directions():
+    """B200 has compute capability 10.0. A block is a part of a row, so that its two directions have two casts."""
+    b200 = {"system": "DGX B200"}
+    for values, layouts in ((b200, 1), (b200 | {"fp8_scaling": "blocks"}, 2), ({}, 2)):
+        casts, m, n, k = casts_of(**values)
+        assert casts == [(2 * (m * k + k * n), layouts * (m * k + k * n)), (2 * m * n, layouts * m * n)]
+    for accelerator, layouts in (("RTX 5090", 2), ("H200 SXM", 2), ("GB300", 1), ("MI300X", 2)):
+        assert trained("fp8", accelerator=accelerator)["fp8_operand_layouts"] == layouts
+
+
+def test_a_scale_of_its_own_needs_the_largest_entry_first():
+    """Norms and activation functions find that of inputs; weights and gradients are read twice."""
+    casts, m, n, k = casts_of(fp8_scaling="current")
+    assert casts == [(2 * m * k + 4 * k * n, 2 * (m * k + k * n)), (4 * m * n, 2 * m * n)]
+
+
 def wide_ends(first, last):
     layers = {"number_of_first_wide_layers": first, "number_of_last_wide_layers": last}
     return {"end_layer_format": "activations"} | layers
@@ -163,7 +187,8 @@ class TestFp4:
         assert four["step_time"] < eight["step_time"] < trained("bf16", **BLACKWELL)["step_time"]
 
     def test_casts_read_twice_and_write_less(self):
-        eight, four = (operators(trained(p, **BLACKWELL), "element_wise") for p in ("fp8", "fp4"))
+        in_blocks = BLACKWELL | {"fp8_scaling": "blocks"}
+        eight, four = (operators(trained(p, **in_blocks), "element_wise") for p in ("fp8", "fp4"))
         casts = [key for key in eight if key[0].endswith("_casts")]
         assert casts
         for key in casts:
