@@ -62,6 +62,8 @@ class Recommendation:
         held: the parameters that were not searched, in words.
         scenario: the question, with the list that its prices are of.
         notices: what to tell of its rows whose figures are not final.
+        estimate: the estimate that has these results; None if no size suffices.
+        nearest: if no size suffices, the estimate that misses the limits least among those that fit; None if none fits.
     """
 
     system: str
@@ -72,11 +74,14 @@ class Recommendation:
     scenario: Scenario
     notices: tuple[str, ...] = ()
     estimate: Estimation | None = None
+    nearest: Estimation | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The recommendation as plain data."""
         notices = {"notices": [*self.notices]} if self.notices else {}
-        return {"system": self.system, "sizes": list(self.sizes), "best": self.row, "held": self.held, **notices}
+        nearest = {"nearest": self.nearest.to_dict()} if self.nearest else {}
+        best = {"best": self.row, "held": self.held, **nearest}
+        return {"system": self.system, "sizes": list(self.sizes), **best, **notices}
 
 
 @dataclass(frozen=True)
@@ -142,8 +147,9 @@ def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommenda
     size = tried[found] if found else None
     if found is None or size is None:
         return Recommendation(
-            _system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="", scenario=scenario
-        )
+            _system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="", scenario=scenario,
+            nearest=_nearest((size.estimate for size in tried.values() if size), limits),
+        )  # fmt: skip
     counted = (other for other in tried if other <= found or not limits.deadline)
     return Recommendation(
         system=_system_name(scenario), sizes=tuple(sorted(counted)),
@@ -151,6 +157,12 @@ def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommenda
         held=NOT_TRIED if _is_open(scenario) else space_of(SPACE).held,
         notices=tuple(size.estimate.scenario.sources.preliminary), estimate=size.estimate,
     )  # fmt: skip
+
+
+def _nearest(estimates: Iterable[Estimation], limits: Limits) -> Estimation | None:
+    """The estimate that fits in memory and misses its worst limit by the smallest factor; None if none fits."""
+    fitting = (e for e in estimates if e["fits_in_memory"])
+    return min(fitting, key=lambda e: max(e[name] / most for name, most in limits.given.items()), default=None)
 
 
 def _fewest(doublings: Iterator[list[int]], limits: Limits, mapped: Mapped, tried: Tried) -> int | None:

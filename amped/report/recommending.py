@@ -71,9 +71,9 @@ def _range(systems: Sequence[Recommendation], limits: Limits) -> Iterator[Part]:
     yield f"\nRange of {name}: {days}, {money}."
     ties = {found[place][0] for place in tied([e for _, e in found], "training_time")}
     for other, e in others:
-        share = human.percent(e["training_time"] / best["training_time"] - 1, 0)
+        longer = _longer(e["training_time"] / best["training_time"])
         within = ", which is within the error: a tie" if other in ties else ""
-        yield f"{other} takes {share} longer within the budget{within}."
+        yield f"Within the budget {other} takes {longer}{within}."
     if limits.budget and cost.high > limits.budget:
         yield "At the high end of its error and price it costs more than the budget.", "yellow"
     batch = f"its batch of {batch_in_words(best)}"
@@ -81,6 +81,11 @@ def _range(systems: Sequence[Recommendation], limits: Limits) -> Iterator[Part]:
         yield f"Not the budget bounds it, but the largest size that was tried; and {batch}: --gbs takes another."
     else:
         yield f"More accelerators do not train it faster within the budget. What else would change it: {batch} (--gbs), and other prices (--cloud, --term)."
+
+
+def _longer(factor: float) -> str:
+    """How much longer something takes, in words: 12 % longer, or 4.2 times as long."""
+    return f"{human.percent(factor - 1, 0)} longer" if factor < 2 else f"{human.digits(factor, 3)} times as long"
 
 
 def _line(system: str, row: Row) -> list[str]:
@@ -94,7 +99,13 @@ def _none(system: Recommendation) -> str:
     """The reason why no size of a system meets the limits."""
     if not system.sizes:
         return "even at its peak it costs more than the budget"
-    return f"none of {len(system.sizes)} sizes from {system.sizes[0]:,} to {system.sizes[-1]:,} accelerators does"
+    sizes = f"none of {len(system.sizes)} sizes from {system.sizes[0]:,} to {system.sizes[-1]:,} accelerators does"
+    e = system.nearest
+    if e is None:
+        return sizes
+    cost = f" for {human.value(e['cost'], 'dollar')}" if "cost" in e else ""
+    time = human.duration(e["training_time"])
+    return f"{sizes}; the nearest is {e['number_of_accelerators']:,.0f}, in {time}{cost}"
 
 
 def _tried(system: Recommendation, is_for_time: bool) -> str:

@@ -252,7 +252,7 @@ def calendar_in_words(e: Estimation) -> Iterator[tuple[str, str, str]]:
         failures, checkpoints = (
             human.duration(e[name]) for name in ("time_between_failures", "checkpoint_interval_time")
         )
-        often = f"failure each {failures}, checkpoint each {checkpoints}"
+        often = f"failure every {failures}, checkpoint every {checkpoints}"
         yield "DAYS", f"{human.percent(e['goodput_fraction'])} train; {often}", ""
 
 
