@@ -24,7 +24,7 @@ from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 PRICE, SIZE = "accelerator_price", "number_of_accelerators"
 # The columns that hold names, which may be wrapped; and the least width of the column of mappings.
 TEXTS = ("model", "system", "accelerator", "software")
-LEAST_MAPPING = 28
+LEAST_MAPPING = 22
 # The results of a line, with the heads of their columns; the last ones are shown if somebody described the grid.
 SHOWN = {"training_time": "training", "cost": "cost", "energy": "energy", "electricity_cost": "electricity",
          "carbon_emissions": "CO2", "model_flops_utilization": "MFU", "memory_per_accelerator_bytes": "memory"}  # fmt: skip
@@ -104,32 +104,28 @@ def _columns(
 
 
 def _ends_of_cost(estimations: Sequence[Estimation | None]) -> dict[str, list[str]]:
-    """The columns of the least and of the highest cost, by the price's range and the error; none without a cost."""
+    """The column of the least and the highest cost, by the price's range and the error; none without a cost."""
     ranges = [range_of(e, "cost") if e is not None and "cost" in e else None for e in estimations]
     likely = [None if r is None else r.likely for r in ranges]
     if likely.count(None) == len(likely):
         return {}
-    unit = _column("cost", likely)[0]
     size, _ = scale("cost", [cost for cost in likely if cost is not None])
-    ends = {
-        "low": [None if r is None else r.low for r in ranges],
-        "high": [None if r is None else r.high for r in ranges],
-    }
-    return {f"{head}\n{unit}": ["-" if cost is None else human.digits(cost / size, 3) for cost in costs]
-            for head, costs in ends.items()}  # fmt: skip
+    ends = [None if r is None else [human.digits(end / size, 3) for end in (r.low, r.high)] for r in ranges]
+    return {"low to\nhigh": ["-" if pair is None else "-".join(pair) for pair in ends]}
 
 
 def _how_sure(estimations: Sequence[Estimation | None]) -> dict[str, list[str]]:
     """The columns of the free memory, the error and the evidence."""
     return {
-        "free\nmemory": ["-" if e is None else human.percent(memory_left(e), 0) for e in estimations],
+        "memory\nfree": ["-" if e is None else human.percent(memory_left(e), 0) for e in estimations],
         "sure": ["-" if e is None else _sure(e) for e in estimations],
     }
 
 
 def _sure(e: Estimation) -> str:
     """The error of the time, and the evidence for it."""
-    return f"{plus_minus(e.error_band.error_fraction)} {e.grade}" if e.error_band else e.grade
+    grade = e.grade.removeprefix("validated ").removesuffix(" only")
+    return f"{plus_minus(e.error_band.error_fraction)} {grade}" if e.error_band else grade
 
 
 def _mapping(e: Estimation | None) -> str:

@@ -103,6 +103,10 @@ SHAPES: dict[str, tuple[str | Values, Values]] = {
     "failures": ("default", FAILURES),
     "electricity": ("default", ELECTRICITY),
     "failures, checkpoints every hour": ("default", FAILURES | {"checkpoint_interval_time": "1 hour"}),
+    "checkpoints by Young": ("default", {"checkpoint_interval_law": "young"}),
+    "asynchronous checkpoints": ("default", {"checkpoint_mode": "asynchronous"}),
+    "checkpoints in memory": ("default", {"checkpoint_mode": "in_memory"}),
+    "a bought machine": ("default", ELECTRICITY | {"purchase_cost": "40000 USD"}),
     "offload": ("default", {"optimizer_offload": True, "activation_offload": 0.5, "weight_offload": 0.25}),
     **{f"offload, {name}": ("default", {"weight_offload": 0.5, "pipeline_schedule": name})
        for name in ("zero_bubble_h1", "zero_bubble_v")},
