@@ -11,7 +11,9 @@ from amped.cli.app import built
 from amped.configuring.scenario import read_scenario
 from amped.drafting.chooser import completed
 from amped.drafting.recommendation import Limits, Recommendation, recommended
+from amped.drafting.rented import machines_of
 from amped.estimation.estimation import estimated
+from amped.tables.tables import user_tables
 
 NETWORK = {"model": "GPT-2 small", "batch_size": 512, "tokens_to_train": 10e9}
 DAY = 86400.0
@@ -76,6 +78,23 @@ def test_a_budget_is_kept_and_one_below_the_peak_is_told() -> None:
     assert cheap.row["cost"] <= 1000.0
     (none,) = recommended([asked(system="DGX A100")], Limits(None, 1.0))
     assert (none.row, none.sizes) == (None, ())
+
+
+@pytest.mark.thorough
+def test_a_budget_alone_names_the_fastest_size_within_it() -> None:
+    (each,) = recommended([asked(system="DGX A100")], Limits(None, 1000.0))
+    assert each.row is not None
+    for size in each.sizes:
+        if size > each.row["number_of_accelerators"] and 512 % size == 0:
+            assert fastest("DGX A100", size)["cost"] > 1000.0
+        elif 512 % size == 0:
+            assert fastest("DGX A100", size)["training_time"] >= each.row["training_time"]
+
+
+def test_the_machines_of_a_provider_have_its_prices_and_its_shapes() -> None:
+    assert machines_of(user_tables(), "aws") == ["AWS p5", "AWS p4de"]
+    assert machines_of(user_tables(), "gcp")[0] == "TPU v6e pod"
+    assert "GB300 NVL72 with RoCE" in machines_of(user_tables(), "oci")  # the shape that the price names
 
 
 def test_without_a_limit_or_a_price_nothing_is_recommended() -> None:
