@@ -3,8 +3,8 @@
 What is given stays as it is. The mapping around it is the fastest one that fits and leaves the headroom free, else that fits, else
 that lacks least memory (`fastest.py`). It is one of the space `quick` (`SPACES` in `exploration/search_space.py`): all degrees of tensor,
 pipeline, data and expert parallelism, ZeRO 1 and 3, three kinds of recomputation, micro-batches of 1, 2 and 4 sequences (of short
-ones more), context degrees from 32,768 tokens on; and the same with a few numbers of chunks of layers on each pipeline stage
-(`chunks.py`). `amped explore` searches more.
+ones more); the same with a few numbers of chunks of layers on each pipeline stage (`chunks.py`), and with sequences that several
+accelerators share (`splits.py`). `amped explore` searches more.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from amped.base.aliases import aliases
 from amped.base.errors import ConfigError
 from amped.configuring.scenario import Scenario, read_scenario
 from amped.configuring.sources import CHOSEN, Given
-from amped.drafting.chunks import LEAST_GAIN, TRIED, fastest_in_chunks, is_held
+from amped.drafting.chunks import LEAST_GAIN, TRIED, is_held
 from amped.drafting.fastest import Fastest
+from amped.drafting.splits import CONTEXT, CONTEXT_DEGREES, LEAST_TOKENS, LONG_CONTEXT, degrees_for, fastest_split
 from amped.engine.evaluate import Results, run
 from amped.engine.resolve import chosen_values, plan
 from amped.estimation.estimation import memory_on_top
@@ -43,9 +44,9 @@ BATCH_TOKENS = 4_000_000
 ADAPTER_BATCH_TOKENS, ADAPTER_TOKENS = 65_536, 32_000_000
 # What else says how much is trained on.
 LENGTHS_OF_TRAINING = {"samples", "number_of_steps"}
-# The tokens of a micro-batch up to which small networks, images and short sequences are tried: larger ones gain little; and
-# the sequences of one, where these are long. Both are assumed.
-MICROBATCH_TOKENS, LARGEST_OF_LONG = 16_384, 4
+# The tokens of a micro-batch up to which small networks, images and short sequences are tried: larger ones gain little. Megatron-Bridge's
+# recipe of Qwen3 30B-A3B has as many (8 sequences of 4,096). And the sequences of one, where these are long; assumed.
+MICROBATCH_TOKENS, LARGEST_OF_LONG = 32_768, 4
 # Tokens for each parameter, where the row of the model does not say how many it saw: arXiv 2203.15556, table 3.
 TOKENS_PER_PARAMETER = 20
 # The longest sequence that is taken where nobody gives one and the row of the model has a longer one: most tokens of a training
@@ -68,9 +69,7 @@ FUSED_ATTENTION_SINCE = 2023
 # The same for networks of images, which language programs do not train: timm and its like are plain PyTorch. A ViT-L/16 in fp16
 # on an RTX 3090 then takes 118.8 images/s; timm's own training table has 117.1.
 SOFTWARE_OF_IMAGES = {"NVIDIA": "PyTorch", "AMD": "PyTorch"}
-# From this length on, sequences are also split over so many accelerators; shorter ones seldom gain by it. Assumed.
-LONG_CONTEXT, CONTEXT_DEGREES = 32_768, (1, 2, 4, 8, 16)
-CONTEXT_KIND, CONTEXT, DATA = "context", "context_parallel_degree", "data_parallel_degree"
+CONTEXT_KIND, DATA = "context", "data_parallel_degree"
 # What every search of the space holds: nobody trains without them where they can be had.
 TODAY: dict[str, object] = {"flash_attention": True, "sequence_parallel": True, "dropout": 0}
 MAPPED = (
@@ -84,8 +83,8 @@ EXPERTS, STAGES = "number_of_experts", "pipeline_parallel_degree"
 # The space of mappings to choose from; and what is not tried, in words.
 SPACE = "quick"
 NOT_TRIED = (
-    f"placement (by its order), overlap, schedule, virtual stages but {', '.join(f'{n:g}' for n in TRIED)}, context degree below "
-    f"{LONG_CONTEXT:,} tokens, offload, precisions; {SHARED}; micro-batch above 4"
+    f"placement (by its order), overlap, schedule, virtual stages but {', '.join(f'{n:g}' for n in TRIED)}, context degree with "
+    f"less than {LEAST_TOKENS:,} tokens each, offload, precisions; {SHARED}; micro-batch above 4"
 )
 SYSTEM_ROW, ACCELERATOR_ROW = "system", "accelerator"
 # How large a run is.
@@ -438,7 +437,7 @@ def _mapping(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     tried = _tried(question)
     if not {*_open(question, tried)} and _keeps_all_rules(question.scenario):
         return
-    best = fastest_in_chunks(question.scenario, tried, SPACE)
+    best = fastest_split(question.scenario, tried, SPACE, _splits(question))
     question.notices += _about_headroom(best)
     yield from ((name, best.settings[name]) for name in MAPPED if name in best.settings)
 
@@ -447,7 +446,8 @@ def _open(question: OpenQuestion, tried: Mapping[str, object]) -> Iterator[str]:
     """The names of the mapping's parameters that are not given and may have several values."""
     given, scenario = question.given, question.scenario
     single = {CHUNKS} if is_held(scenario) or scenario.sources.given.get(STAGES) == 1 else set()
-    single |= {CONTEXT} - tried.keys() | ({MICROBATCH} if MICROBATCHES in given else set())
+    single |= {CONTEXT} - tried.keys() if not _splits(question) else set()
+    single |= {MICROBATCH} if MICROBATCHES in given else set()
     for name in MAPPED:
         if name not in given and name not in single and (name not in OF_EXPERTS or question.sizes.number(EXPERTS) > 1):
             yield name
@@ -489,6 +489,17 @@ def _tried(question: OpenQuestion) -> dict[str, tuple[object, ...]]:
     if not {MICROBATCH, MICROBATCHES} & given:
         largest = max(LARGEST_OF_LONG, MICROBATCH_TOKENS / context)
         tried[MICROBATCH] = tuple(2**power for power in range(math.floor(math.log2(largest)) + 1))
-    if context >= LONG_CONTEXT and not {CONTEXT, *parts((CONTEXT_KIND,))} & given:
+    if context >= LONG_CONTEXT and _is_split_open(question):
         tried[CONTEXT] = CONTEXT_DEGREES
     return tried
+
+
+def _splits(question: OpenQuestion) -> tuple[int, ...]:
+    """The context degrees to try after all else, for sequences that are neither long nor short; empty if the degree is given."""
+    context = question.sizes.number("context")
+    return degrees_for(context)[1:] if context < LONG_CONTEXT and _is_split_open(question) else ()
+
+
+def _is_split_open(question: OpenQuestion) -> bool:
+    """Whether nobody gives a context degree, or the parts of one."""
+    return not {CONTEXT, *parts((CONTEXT_KIND,))} & question.scenario.sources.given.keys()

@@ -37,6 +37,7 @@ MEANINGS = {
     "expert_tensor_parallel_degree": "accelerators that share one expert's matrices",
     "tensor_parallel_degree": "accelerators that share every matrix; best within a node",
     "pipeline_parallel_degree": "stages of layers; data parallelism takes what is left",
+    "context_parallel_degree": "accelerators that share each sequence",
     "microbatch_size": "sequences that go through the network together",
     "activation_recomputation": "none, selective, full, or block",
     "zero_stage": "what replicas share out: 0 nothing, 1 optimizer states, 2 gradients too, 3 weights too",
