@@ -1,7 +1,8 @@
 """The switches that a stack has, chosen together with the mapping: what its recipes switch on, as far as it is faster here.
 
 Two mappings are chosen: one with the software's own switches, one with all that its recipes for this network and machine switch on.
-On each of them, all combinations of switches are estimated if there are at most four switches; more of them are turned one after
+With the switches that are then best, a mapping is chosen once more, until the best switches are ones that had a mapping of their own.
+On each mapping, all combinations of switches are estimated if there are at most four switches; more of them are turned one after
 another as long as a step gets shorter, which may miss the best combination. The notice says which of the two was done. What only a
 benchmark does, experts that are balanced by force, is never chosen.
 
@@ -30,7 +31,7 @@ from amped.theory.language.quantity import MAPPING
 
 # A switch is turned if a step gets shorter by a thousandth.
 NO_GAIN = 0.999
-# Up to so many switches, all of their combinations are estimated: 16 estimates on each of the two mappings.
+# Up to so many switches, all of their combinations are estimated: 16 estimates on each mapping.
 MOST_TOGETHER = 4
 
 
@@ -66,6 +67,15 @@ class _Found:
         return not self.estimate[FITS], not self.estimate[KEEPS], self.estimate["step_time"]
 
 
+@dataclass(frozen=True)
+class _Chosen:
+    """What was found: the fastest mapping and switches, what all switches are when they are on, and the number of mappings."""
+
+    best: _Found
+    on: Mapping[str, Any]
+    mappings: int
+
+
 def tuned(given: Mapping[str, object], lookup_tables: Any = None, formulas: Any = None) -> Scenario:
     """The scenario with the fastest mapping and switches; its notices say which switches were chosen.
 
@@ -74,38 +84,56 @@ def tuned(given: Mapping[str, object], lookup_tables: Any = None, formulas: Any 
         lookup_tables: as the chooser takes them.
         formulas: as the chooser takes them.
     """
-    best, on = _chosen(given, lookup_tables, formulas)
+    chosen = _chosen(given, lookup_tables, formulas)
+    best, on = chosen.best, chosen.on
     row = best.scenario.sources.rows.get(MAPPING)
     names = ", ".join(f"{name}={str(on[name]).lower()}" for name in sorted(best.switched)) or "none but its own"
     tried = f"all {2 ** len(on)} combinations tried" if len(on) <= MOST_TOGETHER else "tried one after another"
-    how = f"{tried}, on two mappings" if on else "no recipes of it are known that change anything here"
+    how = f"{tried}, on {chosen.mappings} mappings" if on else "no recipes of it are known that change anything here"
     best.scenario.sources.notices.insert(0, f"switches of {row.name if row else 'the software'}: {names}; {how}")
     return best.scenario
 
 
 def switched(given: Mapping[str, object], lookup_tables: Any = None, formulas: Any = None) -> dict[str, object]:
     """What is given, without the manner and with the switches that `tuned` chooses, for a search of mappings."""
-    best, on = _chosen(given, lookup_tables, formulas)
+    chosen = _chosen(given, lookup_tables, formulas)
     asked = {name: value for name, value in given.items() if name != MANNER}
-    return {**asked, **{name: on[name] for name in best.switched}}
+    return {**asked, **{name: chosen.on[name] for name in chosen.best.switched}}
 
 
-def _chosen(given: Mapping[str, object], lookup_tables: Any, formulas: Any) -> tuple[_Found, Mapping[str, Any]]:
-    """The fastest mapping and switches that were found, and what all switches are when they are on."""
+def _chosen(given: Mapping[str, object], lookup_tables: Any, formulas: Any) -> _Chosen:
+    """The fastest mapping and switches that were found."""
     asked = {name: value for name, value in given.items() if name != MANNER}
-    plain = completed(asked, lookup_tables, formulas)
-    own = _Found(plain, estimated(plain), frozenset())
+    own = _mapped(asked, frozenset(), lookup_tables, formulas)
     recipe = in_recipe(own.estimate)
     on = {name: v for name, v in (recipe or {}).items() if name not in BY_FORCE and name not in asked}
     if not on:
-        return own, on
-    switches, starts = _Switches(on, values_of(own.estimate, on)), [own]
-    with suppress(AmpedError):  # no mapping is possible with all of them
-        together = completed({**asked, **on}, lookup_tables, formulas)
-        starts.append(_Found(together, estimated(together), frozenset(on)))
-    best = min((_turned_on(start, switches) for start in starts), key=lambda each: each.time)
-    laid_out = _Found(best.scenario, estimated(best.scenario), best.switched)
-    return min(laid_out, *starts, key=lambda each: each.time), on
+        return _Chosen(own, on, 1)
+    switches = _Switches(on, values_of(own.estimate, on))
+    best = _best_of(own, switches)
+    mapped, unmapped = {own.switched}, frozenset(on)
+    while unmapped not in mapped:
+        mapped.add(unmapped)
+        with suppress(AmpedError):  # no mapping is possible with them
+            values = {**asked, **{name: on[name] for name in unmapped}}
+            start = _mapped(values, unmapped, lookup_tables, formulas)
+            best = min(best, _best_of(start, switches), key=lambda found: found.time)
+        unmapped = best.switched
+    return _Chosen(best, on, len(mapped))
+
+
+def _mapped(asked: Mapping[str, object], switched: frozenset[str], lookup_tables: Any, formulas: Any) -> _Found:
+    """The mapping that is chosen around some values."""
+    scenario = completed(asked, lookup_tables, formulas)
+    return _Found(scenario, estimated(scenario), switched)
+
+
+def _best_of(start: _Found, switches: _Switches) -> _Found:
+    """A mapping with the best of its switches and a layout of its own; itself if that is faster."""
+    best = _turned_on(start, switches)
+    if best is start:
+        return start
+    return min(start, _Found(best.scenario, estimated(best.scenario), best.switched), key=lambda found: found.time)
 
 
 def _turned_on(start: _Found, switches: _Switches) -> _Found:

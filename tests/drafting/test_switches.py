@@ -9,9 +9,11 @@ import pytest
 import amped
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import asked_again
+from amped.drafting.chooser import completed
+from amped.drafting.improvements import improvements
 from amped.drafting.switches import MOST_TOGETHER
 from amped.estimation.estimation import estimated
-from amped.estimation.manners import in_recipe, values_of
+from amped.estimation.manners import in_recipe, road, values_of
 from amped.tables.recipes import BY_FORCE
 from tests.helpers.cli import amped as run
 
@@ -44,21 +46,55 @@ def test_software_without_recipes_keeps_its_own_switches() -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("system", ["DGX H100", "DGX B200"])
 @pytest.mark.parametrize("model", ["Qwen3 30B-A3B", "Mixtral 8x7B"])
-def test_no_combination_of_the_switches_is_faster_on_the_chosen_mapping(model: str, system: str) -> None:
-    """Each combination is estimated by itself, from the values that a user would type."""
+def test_it_is_the_best_of_all_that_it_says_it_tried(model: str, system: str) -> None:
+    """Brute force: each combination on each of the first two mappings is estimated by itself, from the values that a user would type."""
     asked: dict[str, object] = {"model": model, "system": system, "number_of_accelerators": 16}
-    plain, tuned = amped.estimate(**asked), amped.estimate(**asked, manner="tuned")
+    tuned, plain = amped.estimate(**asked, manner="tuned"), completed(asked)
+    on = {name: v for name, v in (in_recipe(estimated(plain)) or {}).items() if name not in BY_FORCE}
+    off = values_of(estimated(plain), on)
+    assert 1 <= len(on) <= MOST_TOGETHER
+    assert f"all {2 ** len(on)} combinations tried, on " in tuned.scenario.sources.notices[0]
+    estimates = [
+        estimated(asked_again(mapping.question, dict(zip(on, values, strict=True))))
+        for mapping in (plain, completed({**asked, **on}))
+        for values in product(*zip(off.values(), on.values(), strict=True))
+    ]
+    best = min(e["step_time"] for e in estimates if e["keeps_memory_headroom"])
+    assert tuned["keeps_memory_headroom"]
+    assert tuned["step_time"] <= best * 1.001  # a switch that gains less than a thousandth stays off
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("system", ["DGX H100", "DGX B200"])
+def test_no_other_mapping_is_faster_with_any_combination(system: str) -> None:
+    """Brute force over both: a mapping is chosen for each combination of switches."""
+    asked: dict[str, object] = {"model": "Qwen3 30B-A3B", "system": system, "number_of_accelerators": 16}
+    tuned, plain = amped.estimate(**asked, manner="tuned"), estimated(completed(asked))
     on = {name: v for name, v in (in_recipe(plain) or {}).items() if name not in BY_FORCE}
     off = values_of(plain, on)
-    assert 1 <= len(on) <= MOST_TOGETHER
-    assert f"all {2 ** len(on)} combinations tried" in tuned.scenario.sources.notices[0]
-    times = []
-    for turned in product((off, on), repeat=len(on)):
-        values = {name: source[name] for name, source in zip(on, turned, strict=True)}
-        e = estimated(asked_again(tuned.scenario.question, values))
-        if e["keeps_memory_headroom"]:
-            times.append(e["step_time"])
-    assert tuned["step_time"] <= 1.001 * min(times)
+    for values in product(*zip(off.values(), on.values(), strict=True)):
+        e = estimated(completed({**asked, **dict(zip(on, values, strict=True))}))
+        assert tuned["step_time"] <= 1.001 * e["step_time"] or not e["keeps_memory_headroom"]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("model", "system", "number"),
+    [("Qwen3 30B-A3B", "DGX H100", 16), ("Mixtral 8x7B", "DGX B200", 16), ("Qwen3 235B-A22B", "DGX H100", 256)],
+)
+def test_what_is_offered_as_faster_is_faster_when_it_is_typed(model: str, system: str, number: int) -> None:
+    """Single switches of `amped why`, each alone, and the parts of its road to the recipe, one after another."""
+    e = amped.estimate(model=model, system=system, number_of_accelerators=number)
+    for offered in improvements(e.scenario, e):
+        typed = estimated(asked_again(e.scenario.question, {offered.name: offered.value}))
+        assert typed["step_time"] < e["step_time"], offered
+    together: dict[str, object] = {}
+    before = e["step_time"]
+    for step in road(e):
+        together |= dict(setting.split("=") for setting in step.settings)
+        typed = estimated(asked_again(e.scenario.question, together))
+        assert typed["step_time"] < before, step
+        before = typed["step_time"]
 
 
 @pytest.mark.thorough
