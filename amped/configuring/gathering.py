@@ -39,6 +39,7 @@ from amped.tables.recipes import (
     machine,
     networks,
     notice_of_another_release,
+    notice_of_the_nearest_release,
 )
 from amped.tables.stacks import middle
 from amped.tables.table_files import ACCELERATORS, KERNELS, LINKS, MODELS, SOFTWARE, SYSTEMS
@@ -270,7 +271,8 @@ class _Builder:
         row = self._row(category, table, name, overriding)
         if row is not None:
             if self.tables.meant(table, name) != name:
-                self.notices.append(f"{quoted(name)} is read as the row '{row.name}'")
+                release = notice_of_the_nearest_release(self.tables, name, row) if table == SOFTWARE else ""
+                self.notices.append(f"{quoted(name)} is read as the row '{row.name}'{release}")
             self._use_row(category, row, overriding)
 
     def _use_row(self, category: str, row: Row, overriding: bool) -> None:

@@ -114,14 +114,46 @@ def in_manner(tables: Tables, software: str, manner: str) -> str:
         )
     if is_recipe(row):
         return row.name
-    recipes = [tables.row(SOFTWARE, name) for name in tables.names(SOFTWARE)]
-    those = [r for r in recipes if is_recipe(r) and r.ancestors and r.ancestors[0] == row.name]
+    recipes = _recipes(tables)
+    those = [r for r in recipes if _is_of(r, row)]
     if not those:
-        known = sorted({r.ancestors[0] for r in recipes if is_recipe(r)})
+        known = sorted({r.ancestors[0] for r in recipes})
         raise ConfigError(f"no recipes of {quoted(row.name)} are known", f"recipes are known of {', '.join(known)}")
-    asked = released(software)
-    nearest = min(those, key=lambda r: _distance(release_of(r), asked))
-    return (nearest if asked else max(those, key=release_of)).name
+    return _nearest(those, released(software)).name
+
+
+def notice_of_the_nearest_release(tables: Tables, software: str, row: Row) -> str:
+    """What follows a sentence on software that is named with a release, where only recipes of another release are known; else empty."""
+    asked, those = released(software), [r for r in _recipes(tables) if _is_of(r, row)]
+    if not asked or not those:
+        return ""
+    nearest = _nearest(those, asked)
+    return (
+        f"; recipes are known of release {nearest.columns[RELEASE]}, the nearest" if _is_another(asked, nearest) else ""
+    )
+
+
+def _recipes(tables: Tables) -> list[Row]:
+    """All rows of software as recipes run it."""
+    return [row for name in tables.names(SOFTWARE) if is_recipe(row := tables.row(SOFTWARE, name))]
+
+
+def _is_of(recipe: Row, software: Row) -> bool:
+    """Whether a row of recipes extends a row of software."""
+    return recipe.ancestors[:1] == (software.name,)
+
+
+def _nearest(recipes: Sequence[Row], asked: Sequence[int]) -> Row:
+    """The recipes of the release that is nearest to the numbers of another one; of the newest release if there are no numbers."""
+    if not asked:
+        return max(recipes, key=release_of)
+    return min(recipes, key=lambda row: _distance(release_of(row), asked))
+
+
+def _is_another(asked: Sequence[int], row: Row) -> bool:
+    """Whether a row has the recipes of another release than the one with these numbers."""
+    taken = release_of(row)
+    return bool(asked and taken) and tuple(asked[: len(taken)]) != taken
 
 
 def release_of(row: Row) -> tuple[int, ...]:
@@ -131,8 +163,7 @@ def release_of(row: Row) -> tuple[int, ...]:
 
 def notice_of_another_release(software: str, row: Row) -> str:
     """A sentence if software is named with a release, and a row has the recipes of another one; else empty."""
-    asked, taken = released(software), release_of(row)
-    if not asked or not taken or asked[: len(taken)] == taken:
+    if not _is_another(released(software), row):
         return ""
     return (
         f"recipes of {quoted(software)} are not known: those of release {row.columns[RELEASE]} are taken, the nearest"

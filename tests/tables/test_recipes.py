@@ -18,6 +18,7 @@ from amped.tables.recipes import (
     machine,
     networks,
     notice_of_another_release,
+    notice_of_the_nearest_release,
 )
 from amped.tables.table_files import SOFTWARE
 from amped.tables.tables import user_tables
@@ -140,3 +141,12 @@ def test_dense_networks_run_as_recipes_have_it_at_the_same_time() -> None:
     dense = {"model": "Llama 3 8B", "system": "DGX H100", "software": "Megatron-Bridge"}
     one, other = (amped.estimate("minimal", **dense, manner=manner)["step_time"] for manner in (PLAIN, RECIPE))
     assert one == other
+
+
+def test_plain_software_of_a_release_tells_the_nearest_recipes() -> None:
+    told = {
+        name: notice_of_the_nearest_release(TABLES, name, TABLES.row(SOFTWARE, TABLES.meant(SOFTWARE, name)))
+        for name in ("Megatron-Bridge 26.01", "Megatron-Bridge 26.06", "Megatron-Bridge", "MaxText 0.3", "nanotron 0.4")
+    }
+    assert told.pop("Megatron-Bridge 26.01") == "; recipes are known of release 26.02, the nearest"
+    assert not any(told.values())
