@@ -489,17 +489,16 @@ def _tried(question: OpenQuestion) -> dict[str, tuple[object, ...]]:
     if not {MICROBATCH, MICROBATCHES} & given:
         largest = max(LARGEST_OF_LONG, MICROBATCH_TOKENS / context)
         tried[MICROBATCH] = tuple(2**power for power in range(math.floor(math.log2(largest)) + 1))
-    if context >= LONG_CONTEXT and _is_split_open(question):
+    if context >= LONG_CONTEXT and not {CONTEXT, *parts((CONTEXT_KIND,))} & given:
         tried[CONTEXT] = CONTEXT_DEGREES
     return tried
 
 
 def _splits(question: OpenQuestion) -> tuple[int, ...]:
-    """The context degrees to try after all else, for sequences that are neither long nor short; empty if the degree is given."""
-    context = question.sizes.number("context")
-    return degrees_for(context)[1:] if context < LONG_CONTEXT and _is_split_open(question) else ()
+    """The context degrees to try after all else, for sequences that are neither long nor short; empty if any degree is given.
 
-
-def _is_split_open(question: OpenQuestion) -> bool:
-    """Whether nobody gives a context degree, or the parts of one."""
-    return not {CONTEXT, *parts((CONTEXT_KIND,))} & question.scenario.sources.given.keys()
+    Who gives the degree of another parallelism and none of this one has a mapping in mind that splits no sequences.
+    """
+    context, given = question.sizes.number("context"), question.scenario.sources.given.keys()
+    is_open = context < LONG_CONTEXT and not {*wholes(), *parts()} & given
+    return degrees_for(context)[1:] if is_open else ()

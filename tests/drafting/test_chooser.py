@@ -49,7 +49,7 @@ def test_the_screen_calls_a_format_as_the_user_does_and_says_what_was_not_search
     assert ", blockwise fp8" in told.splitlines()[0]  # H100 has fp8, and no mxfp8
     assert ", mxfp8" in printed("estimate", *asked, "--system", "DGX B200").splitlines()[0]
     assert "fit: --set " in told.replace("\n" + 11 * " ", " ")
-    assert "`amped explore` tries them, too" in told
+    assert "chosen without offload; `amped explore` tries that, too" in told
 
 
 def test_what_is_given_is_kept_and_what_is_chosen_is_told():

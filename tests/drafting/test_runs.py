@@ -48,8 +48,20 @@ def counted(question):
 
 @pytest.mark.parametrize(
     ("question", "most"),
-    [(ALL, (1, 1, 1)), (GIVEN, (3, 3, 4)), (OPEN, (10, 11, 6)), (UNEVEN, (24, 27, 6))],
-    ids=["all is given", "what is open has one value", "all is open", "all is open, and no layout in chunks can gain"],
+    [
+        (ALL, (1, 1, 1)),
+        (GIVEN, (3, 3, 4)),
+        (OPEN, (10, 11, 6)),
+        (UNEVEN | {"cp": 1}, (24, 27, 6)),
+        (UNEVEN, (48, 54, 8)),
+    ],
+    ids=[
+        "all is given",
+        "what is open has one value",
+        "all is open",
+        "all is open, and no layout in chunks can gain",
+        "all is open, and a split of sequences may gain",
+    ],
 )
 def test_what_is_not_open_is_not_searched_and_what_is_known_is_not_computed_again(question, most):
     assert all(number <= limit for number, limit in zip(counted(question), most, strict=True))

@@ -64,6 +64,11 @@ def test_what_no_split_can_shorten_is_not_searched_again(monkeypatch: pytest.Mon
     assert len(searches) == 3
 
 
+@pytest.mark.parametrize("given", [{"tp": 4}, {"pp": 2}, {"tensor_parallel_degree": 4, "ep": 1}])
+def test_who_gives_another_degree_has_a_mapping_without_a_split_in_mind(given: dict[str, object]) -> None:
+    assert chosen("Llama 3.1 70B", 64, **given)[splits.CONTEXT] == 1
+
+
 @pytest.mark.thorough
 def test_long_sequences_are_split_and_given_degrees_are_kept() -> None:
     long: dict[str, object] = {"context": splits.LONG_CONTEXT, "batch_size": 64}
