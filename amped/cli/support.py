@@ -12,7 +12,7 @@ import typer
 from amped.base.errors import AmpedError, ConfigError
 from amped.base.files import exists
 from amped.cli import options
-from amped.configuring.not_modeled import ANYWAY, NotModeled
+from amped.configuring.not_modeled import NotModeled
 from amped.theory.language.quantity import CATEGORIES
 
 if TYPE_CHECKING:
@@ -58,15 +58,16 @@ def _around(imported: Imported, given: dict[str, Any]) -> options.Scenario:
     from amped.drafting.chooser import completed
     from amped.interop.models import as_row, with_model
 
-    files = ("named_config", "config", "lookup_tables", "formulas")
-    values = options.changes(**{name: value for name, value in given.items() if name not in files})
+    others = ("named_config", "config", "lookup_tables", "formulas", "anyway", "ideal")
+    values = options.changes(**{name: value for name, value in given.items() if name not in others})
     of_file: dict[str, Any] = dict(imported.values)
     if imported.source == "huggingface":
         of_file = {"model": {**as_row(imported), "notices": []}}
     if {"number_of_steps", "batch_size", "context"} <= of_file.keys():  # the chooser counts a training in tokens
         of_file["tokens_to_train"] = of_file.pop("number_of_steps") * of_file["batch_size"] * of_file["context"]
     software = {"software": imported.software} if imported.software else {}
-    question = {**software, **of_file, **with_model(values, given["lookup_tables"]), ANYWAY: True}
+    flags = options.flags(anyway=True, ideal=given["ideal"])
+    question = {**software, **of_file, **with_model(values, given["lookup_tables"]), **flags}
     return completed(question, given["lookup_tables"], given["formulas"])
 
 
