@@ -136,7 +136,8 @@ def tower_in_words(e: Estimation) -> str:
     """What stands in front of the network: its parameters, what of them is trained, its images, and its time beside the step's."""
     parameters = human.scaled(e["tower_parameters"] + e["tower_projector_parameters"], "", 4)
     trained = {"trained": "trained", "projector": "projector trained", "frozen": "frozen"}[_trained_of_tower(e)]
-    images = f"{e['images_per_sequence']:g} of {e['tower_tokens_handed_on']:g} tokens in a sequence"
+    number = e["images_per_sequence"]
+    images = f"{number:g} image{'s' if number != 1 else ''} of {e['tower_tokens_handed_on']:g} tokens in a sequence"
     words = f"{parameters} parameters, {trained}; {images}"
     if "tower_forward_time" not in e:
         return words

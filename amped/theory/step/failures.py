@@ -56,8 +56,10 @@ def interruption_factor(
     restart.
 
     Source: Daly, Future Generation Computer Systems 22(3), 2006, section 3 (exact for independent failures). Differs:
-    the work during the flush of a checkpoint is done again, too, and counts as restart.
+    the work during the flush of a checkpoint is done again, too, and counts as restart. Where a checkpoint takes no
+    time, one is made always, and a failure loses nothing but the restart.
     """
-    lost = np.expm1((checkpoint_interval_time + checkpoint_time) / time_between_failures)
+    interval = np.where(checkpoint_interval_time > 0, checkpoint_interval_time, 1.0)
+    lost = np.expm1((interval + checkpoint_time) / time_between_failures) * time_between_failures / interval
     again = np.exp((restart_time + checkpoint_flush_time) / time_between_failures)
-    return time_between_failures / checkpoint_interval_time * again * lost
+    return again * np.where(checkpoint_interval_time > 0, lost, 1.0)

@@ -62,3 +62,9 @@ def test_the_first_order_is_as_good_while_a_checkpoint_is_short_and_worse_when_i
 
 def test_a_checkpoint_that_takes_longer_than_two_failures_is_worth_one_in_the_time_between_failures():
     assert best_checkpoint_interval_time(3 * HOUR, HOUR) == HOUR
+
+
+def test_a_checkpoint_without_bytes_is_always_made_and_a_failure_loses_its_restart_alone(lives):
+    """A training that changes no weight has nothing to write."""
+    told = 1 / interruption_factor(np.array([0.0]), np.array([0.0]), np.array([0.0]), 10 * MINUTE, 3 * HOUR)
+    assert told == pytest.approx(advanced_share(3 * HOUR, 0.0, 0.0, 10 * MINUTE, 1e-3, lives), rel=0.02)
