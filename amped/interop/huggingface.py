@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from amped.base.errors import FileError, did_you_mean, quoted
+from amped.configuring.not_modeled import NotModeled
 from amped.interop.fields import fields, plain_values, table
 from amped.interop.huggingface_parts import as_plain
 from amped.interop.huggingface_rules import RULES
@@ -26,6 +27,7 @@ from amped.interop.towers import SECTION, read_tower
 FORM = "huggingface"
 # Where the language model of a network of several kinds stands.
 NESTED = ("text_config", "llm_config", "language_config", "language_model_config", "thinker_config")
+TIED = "tie_word_embeddings"
 # Keys of a network that takes patches of images without a tower (Fuyu).
 PATCHES = ("image_size", "patch_size", "num_channels")
 # The record that a network of an unknown model_type is read with.
@@ -69,13 +71,22 @@ def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]
     for key in NESTED:
         if isinstance(raw.get(key), Mapping):
             outer_keys = {name: value for name, value in raw.items() if name not in (key, *towers)}
-            shared = {name: outer_keys.pop(name) for name in ("tie_word_embeddings",) if name in outer_keys}
+            shared = {name: outer_keys.pop(name) for name in (TIED,) if name in outer_keys}
             _report_outer_keys(
                 {name: value for name, value in outer_keys.items() if name not in raw[key]}, bool(towers), width, report
             )
             report.used.append(ReportLine(key, "the language model"))
+            if raw[key].get(TIED) and not shared.get(TIED, True):
+                report.unsupported.append(_untied_outside(raw[key], width))
             return _language_model({**shared, **raw[key]}, report)
     return {name: value for name, value in raw.items() if name not in towers}
+
+
+def _untied_outside(section: Mapping[str, Any], width: float) -> ReportLine:
+    """A line about a head that is tied in the section of the language model, and not outside: it may have weights of its own."""
+    what = "tied in the language model's section, and not outside it: the head may have weights of its own"
+    weights = float(section.get("vocab_size") or 0) * width
+    return ReportLine(TIED, what, NotModeled(f"{TIED}: {what}", parameters=weights) if weights else None)
 
 
 def _report_outer_keys(outer: Mapping[str, Any], has_towers: bool, width: float, report: Report) -> None:

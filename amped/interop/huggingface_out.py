@@ -27,6 +27,9 @@ OF_EXPERTS = ("expert_feedforward_dimension", "experts_per_token", "expert_bias"
 LATENT = ("query_latent_dimension", "key_value_latent_dimension", "rotary_head_dimension", "value_head_dimension")
 # Only attention to chosen keys has these.
 INDEXER = ("indexer_head_dimension", "indexed_keys", "indexer_loss", "number_of_indexer_layers")
+# Only attention to compressed keys, to chosen blocks of keys, or parallel residual streams have these.
+COMPRESSED = ("heavy_compression_ratio", "sparse_compression_ratio", "output_groups")
+BLOCKS_OF_KEYS = ("indexed_block_tokens", "indexer_head_weights")
 # What windows, and the places of mixtures, say.
 WINDOWS = ("attention_window", "number_of_windowed_layers")
 PLACES = ("number_of_MoE_layers", "mixture_layer_pattern")
@@ -125,7 +128,10 @@ def _has_no_effect(name: str, out: Outgoing) -> bool:
     has_no_effect: dict[str, bool] = {
         **dict.fromkeys(OF_EXPERTS, not has_experts),
         **dict.fromkeys(LATENT, out["attention_kind"] != "multi_latent"),
-        **dict.fromkeys(INDEXER, not out.values.get("indexer_heads")),
+        **dict.fromkeys((*INDEXER, *BLOCKS_OF_KEYS), not out.values.get("indexer_heads")),
+        **dict.fromkeys(COMPRESSED, out["attention_kind"] != "compressed"),
+        "sinkhorn_iterations": (out.values.get("residual_streams") or 1) <= 1,
+        "linear_output_norm": not out.values.get("number_of_linear_attention_layers"),
         "position_table": out["positions"] != "learned",
         "relative_position_tables": out["positions"] != "relative_bias",
         "mlp_bias": has_experts and out["number_of_MoE_layers"] == out["layers"],

@@ -10,7 +10,6 @@ from amped.interop.records import Reading
 SPARSE, HEAVY, WINDOW = "compressed_sparse_attention", "heavily_compressed_attention", "sliding_attention"
 # The tokens of an entry by which a config.json of DeepSeek says the kind of a layer. Source: DeepseekV4Config.
 RATIOS = {0: WINDOW, 4: SPARSE, 128: HEAVY}
-BLOCKS = "minimax_m3_sparse"
 # The sizes of an indexer of blocks, and their keys in transformers and in the checkpoint's own section.
 SIZES = {
     "indexer_heads": ("index_n_heads", "sparse_num_index_heads"),
@@ -62,7 +61,7 @@ def read_compressed_keys(reading: Reading) -> dict[str, Any]:
 def read_chosen_blocks(reading: Reading) -> dict[str, Any]:
     """Reads the layers with block-sparse attention and the sizes of their indexer; empty if no layer has it."""
     marks = reading.raw.get("layer_types") or reading.raw.get("sparse_attention_freq") or ()
-    layers = sum(mark in (BLOCKS, 1, True) for mark in marks)
+    layers = sum(mark in (reading.family.get("blocks_of_keys"), 1, True) for mark in marks)
     if not reading.family.get("blocks_of_keys") or not layers:
         return {}
     reading.get("sparse_attention_freq", "number_of_sparse_attention_layers")

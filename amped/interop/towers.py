@@ -14,7 +14,7 @@ from amped.interop.sizes import sum_of
 SECTION = "vision_config"
 TOWERS, PROJECTORS = "towers", "projectors"
 # The columns of a row that are no sums, and those that only other sums use.
-NO_SUMS = ("source", "like", "needs", "assumed", "tower")
+NO_SUMS = ("source", "like", "needs", "assumed", "tower", "handed_width")
 PREFIXES = ("tower_",)
 
 
@@ -32,7 +32,8 @@ def read_tower(raw: Mapping[str, Any], report: Report) -> tuple[dict[str, Any], 
     if model_type not in table(TOWERS)[TOWERS]:
         return {}, set()
     row, inner, outer = row_of(model_type), Reading(section), Reading(raw)
-    if not (_has_what_it_needs(row, section) and _has_what_it_needs(joined, raw)):
+    needs_are_met = _has_what_it_needs(row, section) and _has_what_it_needs(joined, raw)
+    if not (needs_are_met and _hands_on_whole_tokens(row, section, raw)):
         return {}, set()
     values = _sums(row, inner) or {}
     outer.values = dict(values)
@@ -57,6 +58,13 @@ def row_of(model_type: str) -> Mapping[str, Any]:
 def _has_what_it_needs(row: Mapping[str, Any], raw: Mapping[str, Any]) -> bool:
     """Whether the keys that a row needs have one of the values that it names."""
     return all(raw.get(key) in values for key, values in row.get("needs", {}).items())
+
+
+def _hands_on_whole_tokens(row: Mapping[str, Any], section: Mapping[str, Any], raw: Mapping[str, Any]) -> bool:
+    """Whether the tokens that a tower hands on are as wide as those of the network; else the two do not run together."""
+    width, text = section.get(row.get("handed_width", "")), raw.get("text_config")
+    network = text if isinstance(text, Mapping) else raw
+    return width is None or network.get("hidden_size", width) == width
 
 
 def _sums(row: Mapping[str, Any], reading: Reading) -> dict[str, Any] | None:

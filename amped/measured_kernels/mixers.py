@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import ConfigError, quoted
+from amped.base.files import shipped_json
 from amped.measured_kernels.predictor import (
     BYTES_16_BIT,
     Array,
@@ -34,25 +35,7 @@ FUSED_SCANS = {
 # up to there, sequences take equally long. Source: measured; Dao-AILab/causal-conv1d, causal_conv1d_fwd.cu (blocks).
 BLOCKS_OF_TOKENS = {"TRTLLM": 512.0, "SGLang 0.5.10": 1024.0}
 # The rows of `SPARSE_KERNELS` by the names of kernels in tables, with keys in 16 bits and with keys in 8 bits.
-SPARSE = {
-    "FLASHMLA_SPARSE": ("flash_mla", "flash_mla_fp8"),
-    "sglang_dsa_indexer_flashmla_sparse": ("flash_mla", "flash_mla_fp8"),
-    "sglang_dsa_skip_indexer_flashmla_sparse": ("flash_mla", "flash_mla_fp8"),
-    "sglang_dsa_indexer_flashmla_kv": ("flash_mla", "flash_mla_fp8"),
-    "sglang_dsa_skip_indexer_flashmla_kv": ("flash_mla", "flash_mla_fp8"),
-    "FLASHINFER_MLA_SPARSE": ("flashinfer", "flashinfer_fp8"),
-    "sglang_dsa_indexer_trtllm": ("flashinfer", "flashinfer_fp8"),
-    "sglang_dsa_skip_indexer_trtllm": ("flashinfer", "flashinfer_fp8"),
-    "sglang_dsa_dense_mha_trtllm_ragged": ("dense", "dense"),
-    "sglang_dsa_dense_mha_fa3": ("dense", "dense"),
-    "default": ("tensorrt_llm", "tensorrt_llm_fp8"),
-    "compressed_flashmla": ("compressed", "compressed"),
-    "DeepseekV4TrtllmAttention": ("compressed", "compressed"),
-    "FLASHMLA_SPARSE_DSV4": ("compressed", "compressed"),
-    "MiniMaxM3SparseMSAImpl": ("blocks", "blocks"),
-    "MiniMaxM3SparseTritonImpl": ("blocks_triton", "blocks_triton_fp8"),
-    "sglang_minimax_prefill_triton_sparse": ("blocks_triton", "blocks_triton_fp8"),
-}
+SPARSE: dict[str, tuple[str, str]] = shipped_json("measured_kernels", "mixers.json")["sparse"]
 # Kernels that other ones stand for on a generation.
 ON_GENERATION = {("default", "Hopper"): "tensorrt_llm_hopper"}
 # Whose indexer a layer uses: its own, that of another layer, or none.

@@ -56,7 +56,7 @@ SELECTED_BY = {
         "decomposition_rate_fraction",
     },
     # What somebody wants of a mapping, or what documents make of it: it describes no machine.
-    "the user": {"memory_headroom_fraction", "split_token_fraction", "whole_context_fraction"},
+    "the user": {"memory_headroom_fraction", "split_token_fraction", "whole_context_fraction", "data_stall_fraction", "machine_use_fraction", "resale_fraction"},
     # Nothing in the shipped tables; `amped bench fit` writes them in the row of a processor.
     "a processor that was measured": {
         "gemm_ramp_rows", "cached_operand_bytes", "elementary_function_time", "random_number_time",

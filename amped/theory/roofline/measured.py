@@ -65,8 +65,9 @@ def _distances(shapes, logarithms):
         shapes: a row with the sides of each operator's shape.
         logarithms: a row with the logarithms of the sides of each measured shape.
     """
-    sides = np.log(np.maximum(shapes, 0))[:, None, :] - logarithms[None]
-    return np.nan_to_num(np.max(np.abs(sides), axis=-1), nan=np.inf, posinf=np.inf)
+    has_size = np.all(shapes > 0, axis=-1)
+    sides = np.log(np.where(has_size[:, None], shapes, 1.0))[:, None, :] - logarithms[None]
+    return np.where(has_size[:, None], np.max(np.abs(sides), axis=-1), np.inf)
 
 
 def distance_and_factor(operator, full_clock_rates, timed, share):

@@ -59,7 +59,8 @@ def interruption_factor(
     the work during the flush of a checkpoint is done again, too, and counts as restart. Where a checkpoint takes no
     time, one is made always, and a failure loses nothing but the restart.
     """
-    interval = np.where(checkpoint_interval_time > 0, checkpoint_interval_time, 1.0)
-    lost = np.expm1((interval + checkpoint_time) / time_between_failures) * time_between_failures / interval
+    is_made = checkpoint_interval_time > 0
+    interval = np.where(is_made, checkpoint_interval_time, time_between_failures)
+    lost = np.expm1((interval + checkpoint_time) / time_between_failures) * (time_between_failures / interval)
     again = np.exp((restart_time + checkpoint_flush_time) / time_between_failures)
-    return again * np.where(checkpoint_interval_time > 0, lost, 1.0)
+    return again * np.where(is_made, lost, 1.0)

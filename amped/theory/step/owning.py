@@ -12,10 +12,11 @@ def capital_price(purchase_cost, resale_fraction, useful_time, financing_rate):
     Source: Brealey, Myers and Allen, Principles of Corporate Finance, equivalent annual cost. Differs: interest is paid
     all the time, not yearly.
     """
-    lent = financing_rate > 0
-    discounted = -np.expm1(-financing_rate * useful_time) / np.where(lent, financing_rate, 1)
+    lent = financing_rate * useful_time > 0
+    interest = np.where(lent, financing_rate * useful_time, 1.0)
+    discounted = useful_time * np.where(lent, -np.expm1(-interest) / interest, 1.0)
     paid = purchase_cost * (1 - resale_fraction * np.exp(-financing_rate * useful_time))
-    return paid / np.where(lent, discounted, useful_time)
+    return paid / discounted
 
 
 @quantity("dollar/s")

@@ -104,7 +104,7 @@ def linear_projection_operators__KIND(
     calls, after = {"count": linear_attention_fraction, "part": IN_LINEAR}, ("linear_convolution",)
     operators = contraction(into, cost, stash=linear_input_bytes, after=PROJECTION_INPUTS, **calls)
     for gemm in inner:
-        narrow = gemm.m * gemm.k * cost.operand * (gemm.name == "linear_step_projection")
+        narrow = gemm.m * gemm.k * cost.operand * float(gemm.name == "linear_step_projection")
         operators += contraction(gemm, cost, stash=narrow, after=after, **calls)
         after = (gemm.name,)
     kept = out.m * out.k * cost.operand
