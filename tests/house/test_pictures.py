@@ -49,11 +49,11 @@ def test_the_house_is_counted() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True, encoding="utf-8")
     counted = dict(re.split(r"  +", line, maxsplit=1) for line in done.stdout.splitlines())
     assert len(counted) > 25
-    assert 300 < int(counted["DeepSeek V3: planned formulas"]) <= 705
+    assert 300 < int(counted["DeepSeek V3: planned formulas"]) <= 770
     assert int(counted["DeepSeek V3: clones among them, by kind of layer"]) == 0
-    assert int(counted["config default: formulas behind step_time"]) <= 390
+    assert int(counted["config default: formulas behind step_time"]) <= 405
     assert int(counted["config default: depth of step_time"]) <= 38
-    assert int(counted["public names"]) <= 790
+    assert int(counted["public names"]) <= 891
     assert int(counted["names that no search of theory/ finds"]) == 0
     assert int(counted["names that no search finds where they are defined"]) == 0
     assert int(counted["names that are exceptions to the order of chapters"]) <= 6
