@@ -107,6 +107,7 @@ def test_a_free_choice_with_other_software_is_as_fast_as_the_authors_were() -> N
     assert chosen["training_time"] <= authors["training_time"]
 
 
+@pytest.mark.thorough
 def test_a_search_takes_uneven_stages_of_a_v() -> None:
     """A layout in letters has two chunks a stage, though the schedule has one virtual stage."""
     asked = {

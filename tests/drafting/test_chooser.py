@@ -43,6 +43,7 @@ def test_short_sequences_get_larger_micro_batches_and_every_batch_divides():
         assert e["fits_in_memory"] == 1
 
 
+@pytest.mark.thorough
 def test_the_screen_calls_a_format_as_the_user_does_and_says_what_was_not_searched():
     asked = ("--model", "Llama 3 70B", "--gpus", "8", "--precision", "mxfp8")
     told = printed("estimate", *asked)
@@ -108,6 +109,7 @@ def test_short_options_say_what_set_says():
     assert short == long
 
 
+@pytest.mark.thorough
 def test_every_improvement_is_faster_and_fits_as_an_estimate_of_it_says():
     from amped.configuring.scenario import asked_again, read_scenario
 

@@ -36,6 +36,7 @@ def asked(question):
     return read_scenario({}, TODAY | question)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("question", QUESTIONS.values(), ids=QUESTIONS)
 def test_it_is_the_optimum_of_the_space(question):
     found, every = fastest(asked(question)), explored(asked(question), Options(1, "quick"))

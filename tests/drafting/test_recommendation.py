@@ -72,6 +72,7 @@ def test_the_settings_give_the_same_estimate(in_time: list[Recommendation]) -> N
     assert again["training_time"] == each.row["training_time"]
 
 
+@pytest.mark.thorough
 def test_a_budget_is_kept_and_one_below_the_peak_is_told() -> None:
     (cheap,) = recommended([asked(system="DGX A100")], Limits(None, 1000.0))
     assert cheap.row is not None

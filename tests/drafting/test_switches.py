@@ -31,11 +31,13 @@ def test_what_is_chosen_together_is_no_slower_than_each_alone() -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_switch_that_is_given_stays() -> None:
     tuned = amped.estimate(**SMALL, manner="tuned", dispatcher="alltoall", deduplicated_dispatch=False)
     assert tuned.choices["dispatcher"] == "alltoall"
 
 
+@pytest.mark.thorough
 def test_software_without_recipes_keeps_its_own_switches() -> None:
     asked = {**SMALL, "software": "nanotron", "number_of_accelerators": 8}
     plain, tuned = amped.estimate(**asked), amped.estimate(**asked, manner="tuned")
@@ -108,6 +110,7 @@ def test_a_recommendation_with_chosen_switches_needs_no_more_accelerators(tmp_pa
     assert tuned["training_time"] == pytest.approx(same["training_time"])
 
 
+@pytest.mark.thorough
 def test_forced_balance_is_never_among_the_switches() -> None:
     tuned = amped.estimate(**SMALL, manner="tuned")
     assert not {*BY_FORCE} & {name for name in BY_FORCE if f"{name}=" in tuned.scenario.sources.notices[0]}
@@ -130,6 +133,7 @@ def test_it_is_at_least_as_fast_as_the_recipe_at_its_own_balance(
     assert tuned["step_time"] <= 1.001 * recipe["step_time"]
 
 
+@pytest.mark.thorough
 def test_a_config_with_a_mapping_has_none_to_choose(tmp_path: Path) -> None:
     with pytest.raises(AmpedError, match="tuned is for estimate, explore, why, tune and recommend"):
         amped.estimate("mixtral-8x7b", manner="tuned")

@@ -19,6 +19,7 @@ def ways(*methods: str, epochs: float = 1.0, **more: object) -> dict[str, Way]:
     return {way.method: way for way in tuned(Asking(None, ONE_CARD | more), methods, epochs)}
 
 
+@pytest.mark.thorough
 def test_what_fits_comes_first_and_what_does_not_says_what_would() -> None:
     found = ways("full", "lora", "qlora")
     assert [way.fits for way in found.values()] == [True, True, False]
@@ -27,6 +28,7 @@ def test_what_fits_comes_first_and_what_does_not_says_what_would() -> None:
     assert more.sources.given["number_of_accelerators"] == 4
 
 
+@pytest.mark.thorough
 def test_all_ways_train_on_the_same_tokens_in_the_same_batches() -> None:
     found = ways(*METHODS)
     assert len({(way.estimate["batch_size"], way.estimate["tokens_to_train"]) for way in found.values()}) == 1
@@ -84,6 +86,7 @@ def test_five_questions_are_answered_on_one_screen(question: str, tmp_path: Path
     assert "Fastest that fits: " in done.stdout
 
 
+@pytest.mark.thorough
 def test_the_printed_command_gives_the_same_time(tmp_path: Path) -> None:
     asked = ("tune", *QUESTIONS["a 3B on a card"], "--method", "lora", "--data", "mean 500, p95 1500")
     best = json.loads(run(*asked, "--json", folder=tmp_path).stdout)[0]

@@ -62,6 +62,7 @@ def test_a_sampled_cell_is_what_amped_estimate_says() -> None:
         assert found == {name: single[name] for name in RESULTS}
 
 
+@pytest.mark.thorough
 def test_two_open_axes_beside_the_joint_one_are_bit_for_bit_runs_of_their_own() -> None:
     axes = OPEN | {BANDWIDTH: np.array([1e11, 3e11])}
     chosen, values = planned(catalogue(), RESULTS, tuple(axes))
@@ -175,6 +176,7 @@ def test_what_is_computed_for_distinct_combinations_is_gathered_as_by_direct_ind
     np.testing.assert_array_equal(gathered(axis, spread, wide, axis.full), direct)
 
 
+@pytest.mark.thorough
 @given(ROWS, st.data())
 @settings(deadline=None)
 def test_no_combination_is_computed_twice_where_that_saves_half_of_the_work(

@@ -329,6 +329,7 @@ def test_the_nearest_that_would_win_lacks_least_memory() -> None:
     assert "more memory for each accelerator, or " in found.needs
 
 
+@pytest.mark.thorough
 def test_a_choice_that_no_candidate_has_is_told() -> None:
     found = explore(SMALL, where=("tensor_parallel_strategy != 1d",))
     assert found.feasible == 0

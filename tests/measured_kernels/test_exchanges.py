@@ -66,6 +66,7 @@ MIXTURE = {"model": "Qwen3 30B-A3B", "system": "DGX H100", "number_of_accelerato
            "dispatcher": "deepep", "zero_stage": 1}  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_more_cores_send_faster_until_the_links_are_full() -> None:
     times = []
     for share in (0.05, 0.1, 0.2, 0.9):

@@ -24,6 +24,7 @@ SMALL = {"model": "Llama 3 8B", "number_of_accelerators": 1, "data_parallel_degr
          "scale_up_domain_size": 1, "number_of_accelerators_per_node": 1}  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pair", PAIRS)
 def test_across_lists_no_machine_is_the_cheapest(pair: tuple[str, str]) -> None:
     told = " ".join(printed("compare", *pair, *RUN).split())

@@ -54,6 +54,7 @@ def test_peaks_that_are_left_empty_are_told_with_what_can_be_asked(name):
     assert "--set bf16_peak_flop_rate=" in told
 
 
+@pytest.mark.thorough
 def test_a_coming_machine_is_asked_in_four_bits_with_a_peak_that_the_user_gives():
     asked = {"model": "GPT-2 small", "system": "VR200 NVL72", "gpus": 72, "precision": "nvfp4"}
     found = amped.estimate(**asked, bf16_peak_flop_rate="4 PFLOP/s")

@@ -45,6 +45,7 @@ def test_each_answer_tells_it_with_the_date(table, verb):
     assert TOLD in " ".join(shown.split())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("verb", ASKED)
 def test_each_answer_for_machines_has_a_notice(table, verb):
     written = printed(*ASKED[verb], "--model", "GPT-2 small", "--lookup-tables", table, "--json")

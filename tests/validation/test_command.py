@@ -211,6 +211,7 @@ def test_tables_fit_the_page_and_name_every_row(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_groups_alone_are_one_table(tmp_path):
     told = validate("--by", "software", folder=tmp_path)
     assert told.split()[:4] == ["step", "time,", "by", "software"]

@@ -143,6 +143,7 @@ def test_the_headroom_of_memory_is_a_control(desk: Desk) -> None:
     assert told(answer) == of_command(answer)
 
 
+@pytest.mark.thorough
 def test_what_would_make_it_fit_is_looked_for_when_nothing_moves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     state = {**LLAMA, "tp": "1", "mbs": "8", "recompute": "none"}
     with monkeypatch.context() as patch:
@@ -157,6 +158,7 @@ def test_what_would_make_it_fit_is_looked_for_when_nothing_moves(desk: Desk, mon
     assert line in " ".join(printed("estimate", *shlex.split(moving["command"])[2:]).split())
 
 
+@pytest.mark.thorough
 def test_the_best_mapping_is_that_of_explore(desk: Desk) -> None:
     found = desk.best({"state": {**LLAMA, "tp": "8", "recompute": "full"}})
     best = json.loads(

@@ -186,6 +186,7 @@ def test_explore_sweeps_shares_as_it_sweeps_numbers() -> None:
         assert row["memory_per_accelerator_bytes"] == alone["memory_per_accelerator_bytes"]
 
 
+@pytest.mark.thorough
 def test_explore_offloads_from_every_mapping_of_a_cluster_as_one_by_one() -> None:
     """Gradients stay where replicas share states alone (ZeRO 1), and weights leave only where there is one replica."""
     swept = {"optimizer_offload": [0, 1], "weight_offload": [0, 0.5], "activation_offload": [0, True]}

@@ -278,6 +278,7 @@ def test_the_layers_of_a_listed_stage_are_dealt_out_to_its_chunks():
     assert [[chunk[0] for chunk in share.chunks] for share in shares] == [[4, 5], [5, 4], [4, 4], [3, 3]]
 
 
+@pytest.mark.thorough
 def test_explore_keeps_to_the_degree_that_a_layout_lists():
     found = amped.explore("default", top=3, pipeline_layout="11,12*6,13")
     assert {row["pipeline_parallel_degree"] for row in found.best} == {8}

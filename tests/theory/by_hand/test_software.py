@@ -77,6 +77,7 @@ class TestChoosingARow:
         taken = run(app, ["estimate", "--software", "Megatron-LM 2021", "--json"])
         assert json.loads(taken.stdout)["step_time"] > step()["step_time"]
 
+    @pytest.mark.thorough
     def test_several_are_explored_like_accelerators(self):
         found = amped.explore("default", vary={"software": ["Megatron-Core", "Megatron-LM 2021"]}, each=("software",))
         told = {candidate["software"] for group in found.groups.values() for candidate in group}
@@ -215,6 +216,7 @@ class TestMemory:
         assert fused["output_head_forward_time"] < one["output_head_forward_time"]
 
 
+@pytest.mark.thorough
 def test_every_row_estimates_and_none_is_faster_than_all_fused():
     best = step(flash_attention=True, dropout=0, zero_stage=1)["step_time"]
     for name in Tables().names(SOFTWARE):

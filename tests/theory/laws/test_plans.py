@@ -81,6 +81,7 @@ def test_a_rule_names_one_of_the_quantities_it_is_about() -> None:
 # --- plans -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @for_each(SHAPES)
 def test_every_plan_is_closed_and_acyclic(shape: str) -> None:
     plan, given = estimate_of(shape).plan, estimate_of(shape).scenario.sources.given
