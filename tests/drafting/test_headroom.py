@@ -94,13 +94,13 @@ def test_a_config_keeps_no_headroom_unless_it_is_given():
 
 @pytest.mark.thorough
 def test_the_headroom_holds_what_is_not_modeled(tmp_path):
-    """Differential attention: its own products and values may come on top of all that is counted."""
-    config = default_of("diffllama")
+    """A mixture of attentions: its own products and values may come on top of all that is counted."""
+    config = default_of("jetmoe")
     (tmp_path / "config.json").write_text(json.dumps(config), "utf-8")
     asked = Asking(None, {"model": str(tmp_path), "number_of_accelerators": 32})
     e = estimated(asked.completed())
     error, more = error_band(e.ground, law=MEMORY_LAW).error_fraction, e.unmodeled.memory_on_top
-    assert 0 < more < 0.25
+    assert 0 < more < 0.5
     assert e[HEADROOM] == pytest.approx((1 + error) * (1 + more) - 1, abs=0.02)
     assert e["keeps_memory_headroom"] == 1
     assert any("% for what is not modeled" in notice for notice in e.scenario.sources.notices)

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from amped.base.errors import AmpedError
-from amped.drafting import chooser
+from amped.drafting import splits
 from amped.report import screen
 from amped.web import controls
 from amped.web.answers import Desk
@@ -102,14 +102,14 @@ def test_what_is_wrong_names_its_controls() -> None:
 def test_a_slider_that_moves_searches_nothing(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     state = desk.estimate({"state": {**LLAMA, "pp": "2"}})["state"]
     tried: list[int] = []
-    fastest = chooser.fastest_in_chunks
+    fastest = splits.fastest_in_chunks
 
     def counted(*given: Any) -> Any:
         found = fastest(*given)
         tried.append(found.candidates)
         return found
 
-    monkeypatch.setattr(chooser, "fastest_in_chunks", counted)
+    monkeypatch.setattr(splits, "fastest_in_chunks", counted)
     moves = {"tp": "4", "pp": "4", "cp": "2", "mbs": "2", "gpus": "32", "gbs": "64", "precision": "fp8", "recompute": "full",
              "zero": "0", "vp": "2", "seq": "4096", "activation_offload": "0.5"}  # fmt: skip
     for name, text in moves.items():

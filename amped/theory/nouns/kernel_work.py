@@ -47,9 +47,14 @@ class Traffic(NamedTuple):
             flop: the number of operations that an addition, multiplication or comparison counts as.
         """
         flops = self.flops * flop * entries
-        moved = (part * precision * entries if part else 0.0 for part in (self.read, self.written))
-        counted = (part * entries if part else 0.0 for part in (self.functions, self.drawn, self.indexed))
+        moved = (0.0 if _is_zero(part) else part * precision * entries for part in (self.read, self.written))
+        counted = (0.0 if _is_zero(part) else part * entries for part in (self.functions, self.drawn, self.indexed))
         return Traffic(flops, *moved, *counted)
+
+
+def _is_zero(part: Any) -> bool:
+    """Whether a part of the work is the number zero: nothing of its kind is done, whatever the entries are."""
+    return isinstance(part, float) and part == 0.0
 
 
 class Work(NamedTuple):
