@@ -105,7 +105,8 @@ def test_a_recommendation_with_chosen_switches_needs_no_more_accelerators(tmp_pa
     plain, tuned = (
         json.loads(run(*asked, "--manner", m, "--json", folder=tmp_path).stdout)[0]["best"] for m in ("plain", "tuned")
     )
-    assert tuned["number_of_accelerators"] < plain["number_of_accelerators"]
+    assert tuned["number_of_accelerators"] <= plain["number_of_accelerators"]
+    assert tuned["training_time"] <= plain["training_time"]
     same = amped.estimate(**{**SMALL, "number_of_accelerators": tuned["number_of_accelerators"]}, manner="tuned")
     assert tuned["training_time"] == pytest.approx(same["training_time"])
 

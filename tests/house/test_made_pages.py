@@ -13,7 +13,8 @@ from tests.helpers.places import ROOT
 BUILD = runpy.run_path(str(ROOT / "docs" / "build.py"))
 ASKED = runpy.run_path(str(BUILD["QUESTIONS"]))
 NOTEBOOK = ROOT / "docs" / "worked-example.ipynb"
-MOST_LINES, WIDTH, FEWEST_QUESTIONS = 20, 100, 12
+# `amped why` has the waterfall, of a dozen lines.
+MOST_LINES, WIDTH, FEWEST_QUESTIONS = 36, 100, 12
 # By page: where a figure stands, and the figure. Predictions may move by this share before they are changed here.
 TOLERANCE = 0.01
 FIGURES = {
@@ -25,23 +26,23 @@ FIGURES = {
     "first-questions.md": {
         r"7B model .*?MFU ([\d.]+)": 46.5,
         r"8B on a server.*?MFU ([\d.]+)": 59.1,
-        r"70B on 64 H100.*?([\d.]+) s a step": 59.16,
-        r"Mixtral on 16.*?FITS +([\d.]+)": 75.6,
+        r"70B on 64 H100.*?([\d.]+) s a step": 57.44,
+        r"Mixtral on 16.*?FITS +([\d.]+)": 77.2,
         r"V3 on 512 H100.*?([\d,]+) tokens/s": 1103,
         r"on 256 GB200.*?published: ([\d.]+)": 35.3,
-        r"vision transformer.*?MFU ([\d.]+)": 35.4,
+        r"vision transformer.*?MFU ([\d.]+)": 35.9,
         r"70B on TPU v5p.*?MFU ([\d.]+)": 74.9,
-        r"from its datasheet.*?([\d.]+) s a step": 43.7,
+        r"from its datasheet.*?([\d.]+) s a step": 42.74,
     },
     "worked-example.md": {
-        r"([\d.]+) days, [\d.]+ s a step": 24.6,
+        r"([\d.]+) days, [\d.]+ s a step": 25.2,
         r"MFU ([\d.]+)%": 44.7,
-        r"([\d,]+) USD": 892_495,
+        r"([\d,]+) USD": 912_806,
         r"([\d.]+) GB an accelerator": 61.9,
         r"pipeline bubble +([\d.]+) s": 1.572,
-        r"8192 accelerators +([\d.]+) days": 3.9,
+        r"8192 accelerators +([\d.]+) days": 4.1,
         r"([\d,]+) candidates": 3825,
-        r"0\.62 of the peak: ([\d.]+) days": 32.6,
+        r"0\.62 of the peak: ([\d.]+) days": 33.4,
     },
 }
 
