@@ -156,6 +156,14 @@ def test_the_bars_of_kernels_are_those_of_the_operators_that_are_listed() -> Non
     assert bars["other_kernel_time"] == pytest.approx(sum(line.time for line in others))
 
 
+def test_the_kernels_of_a_tower_are_no_wait_for_the_host() -> None:
+    e = estimated(
+        read_scenario("default", {"model": "LLaVA-1.5 7B", "system": "DGX H100", "number_of_accelerators": 64})
+    )
+    assert e["tower_forward_time"] > 0
+    assert e["kernel_wait_time"] == pytest.approx(e["host_wait_time"], rel=0, abs=1e-9 * e["step_time"])
+
+
 def test_the_host_alone_makes_its_bar() -> None:
     slow = {"model": "Llama 3 70B", "system": "DGX H100", "number_of_accelerators": 64, "host_time_per_layer": 0.05}
     e = estimated(read_scenario("default", slow))

@@ -65,8 +65,12 @@ def layer_kernel_groups__operators(layer_kinds, layer_operators, kind_durations,
 
 
 @family(
-    named=("embedding_kernel_groups__operators", "output_head_kernel_groups__operators"),
-    PART=("embedding", "output_head"),
+    named=(
+        "tower_kernel_groups__operators",
+        "embedding_kernel_groups__operators",
+        "output_head_kernel_groups__operators",
+    ),
+    PART=("tower", "embedding", "output_head"),
 )
 @records(**BY_OPERATORS)
 def PART_kernel_groups__operators(PART_operators, PART_durations):
@@ -77,6 +81,7 @@ def PART_kernel_groups__operators(PART_operators, PART_durations):
 @records(**BY_OPERATORS)
 def step_kernel_groups__operators(
     layer_kernel_groups,
+    tower_kernel_groups,
     embedding_kernel_groups,
     output_head_kernel_groups,
     bottleneck_stage_layer_passes,
@@ -85,10 +90,13 @@ def step_kernel_groups__operators(
 ):
     """The kernels of the bottleneck stage in a step by group, without those of recomputation and of the optimizer.
 
-    Source: definition.
+    A tower runs as often as the embedding behind it. Source: definition.
     """
-    passes = bottleneck_stage_layer_passes, bottleneck_stage_embedding_passes, bottleneck_stage_output_head_passes
-    parts = zip(layer_kernel_groups, embedding_kernel_groups, output_head_kernel_groups, strict=True)
+    ends = (bottleneck_stage_embedding_passes, bottleneck_stage_embedding_passes, bottleneck_stage_output_head_passes)
+    passes = (bottleneck_stage_layer_passes, *ends)
+    parts = zip(
+        layer_kernel_groups, tower_kernel_groups, embedding_kernel_groups, output_head_kernel_groups, strict=True
+    )
     return tuple(
         KernelGroup(
             same[0].name,
