@@ -78,15 +78,11 @@ def _of_systems(
     """The question for each system that is named; for none, as it is. Where rows are named and no config is, values stay open."""
     from amped.configuring.scenario import read_scenario
 
-    if (
-        not names
-        and "cloud" in given
-        and not {"system", "accelerator"} & given.keys()
-        and config == options.DEFAULT_CONFIG
-    ):
+    names_no_machine = not names and config == options.DEFAULT_CONFIG and not {"system", "accelerator"} & given.keys()
+    if names_no_machine and "cloud" in given:
         from amped.drafting.rented import machines_of
 
-        names = machines_of(options.user_tables(lookup_tables), str(given["cloud"]), *map(given.get, ("term",)))
+        names = machines_of(options.user_tables(lookup_tables), str(given["cloud"]), given.get("term"))
     systems: list[dict[str, object]] = [{"system": row} for row in dict.fromkeys(names)] or [{}]
     open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *systems[0]} else config
     return [read_scenario(open_config, given | row, lookup_tables) for row in systems]

@@ -183,10 +183,9 @@ def _fastest(doublings: Iterator[list[int]], limits: Limits, mapped: Mapped, tri
     More accelerators train faster and cost more, because each does less. So the largest size is tried first, then always
     the half, until one costs no more than the budget; then sizes between the last two.
     """
-    node = next(doublings, [0])[0]  # none where even the peak rate costs more
-    sizes = (
-        [LARGEST // node // 2**k * node for k in range(LARGEST.bit_length()) if LARGEST // node // 2**k] if node else []
-    )
+    node = next(doublings, [LARGEST + 1])[0]  # no size where even the peak rate costs more
+    halves = (LARGEST // node >> k for k in range(LARGEST.bit_length()))
+    sizes = [nodes * node for nodes in halves if nodes]
     low = next((size for size in sizes if (found := mapped(size)) and found.keeps(limits)), None)
     high = min((size for size in tried if low and size > low), default=None)
     for _ in range(BISECTIONS):

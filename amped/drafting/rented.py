@@ -10,7 +10,7 @@ from amped.tables.prices import priced_rows, prices
 from amped.tables.table_files import ACCELERATORS, SYSTEMS
 from amped.tables.tables import Row, Tables
 
-# So many machines are tried: those with the most FLOPs for the price.
+# So many machines are tried: those with the highest peak rates.
 MOST = 4
 PEAKS = ("bf16_peak_flop_rate", "fp16_peak_flop_rate")
 

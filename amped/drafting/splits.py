@@ -33,8 +33,8 @@ def degrees_for(context: float) -> tuple[int, ...]:
     ) or (1,)
 
 
-def is_tried(context: float) -> bool:
-    """Whether any degree but 1 is tried."""
+def may_be_split(context: float) -> bool:
+    """Whether any degree but 1 is tried for sequences of `context` tokens."""
     return degrees_for(context)[-1] > 1
 
 

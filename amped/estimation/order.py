@@ -24,10 +24,7 @@ def range_of(e: Estimation, name: str) -> Range:
     """A time, a cost or an energy with the band of the step's time; a cost also with the low and the high price of its list."""
     likely, error = e[name], e.error_band.error_fraction if e.error_band else 0.0
     low, high = likely / (1 + error), likely * (1 + error)
-    price = e.scenario.sources.price if name == COST else None
-    if price is not None and price.median:
-        low, high = low * price.low / price.median, high * price.high / price.median
-    return Range(low, likely, high)
+    return Range(low * _cheapest(e), likely, high * _dearest(e)) if name == COST else Range(low, likely, high)
 
 
 def tied(estimations: Sequence[Estimation], name: str) -> list[int]:

@@ -468,9 +468,9 @@ def _unsearched(e: Estimation) -> Iterator[str]:
     """A note on mappings that the chooser does not try and that may be faster here; `amped explore` tries them."""
     if not is_chosen(e):
         return
-    from amped.drafting.splits import is_tried  # an estimate of a whole config needs no chooser
+    from amped.drafting.splits import may_be_split  # an estimate of a whole config needs no chooser
 
-    is_untried = not is_tried(e["context"])
+    is_untried = not may_be_split(e["context"])
     untried = [
         *(["more virtual stages"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),
         *(["context parallelism"] if is_untried and (not e["fits_in_memory"] or e["recomputation_time"]) else []),

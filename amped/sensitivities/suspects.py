@@ -19,7 +19,7 @@ from itertools import pairwise
 from typing import Any
 
 from amped.base.errors import AmpedError
-from amped.base.files import parse_json, shipped_text
+from amped.base.files import shipped_json
 from amped.base.record import dataclass
 from amped.configuring.scenario import Scenario, asked_again
 from amped.estimation.estimation import Estimation, estimated_each
@@ -88,7 +88,7 @@ def suspects(scenario: Scenario, estimate: Estimation, measured: float) -> list[
 @cache
 def _table() -> dict[str, list[dict[str, Any]]]:
     """The suspects with their words."""
-    table: dict[str, list[dict[str, Any]]] = parse_json(shipped_text("sensitivities", TABLE), TABLE)
+    table: dict[str, list[dict[str, Any]]] = shipped_json("sensitivities", TABLE)
     return table
 
 

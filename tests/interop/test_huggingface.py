@@ -160,7 +160,6 @@ def test_a_decoder_alone_that_attends_to_an_encoder_has_cross_attentions() -> No
     assert [line.key for line in told] == ["cross_attention_hidden_size"]
 
 
-@pytest.mark.thorough
 def test_a_checkpoint_of_deepseek_v4_says_its_layers_by_the_tokens_of_an_entry() -> None:
     """43 numbers and one of the module for further tokens: 2 windows alone, 21 of 4 tokens and 20 of 128."""
     config = default_of("deepseek_v4") | {"layer_types": None, "compress_ratios": [0, 0, *([4, 128] * 21)]}
@@ -199,6 +198,7 @@ def test_blocks_of_keys_are_read_from_the_class_and_from_the_section_of_a_checkp
         assert [found.values[name] for name in names] == [4, 128, 2048, 128, 57]
 
 
+@pytest.mark.thorough
 def test_layers_that_share_the_keys_of_an_indexer_have_none() -> None:
     pytest.importorskip("transformers", reason="needs transformers 5.23.0")
     torch = pytest.importorskip("torch", reason="needs the extra torch")

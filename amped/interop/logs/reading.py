@@ -9,12 +9,11 @@ import re
 from array import array
 from collections.abc import Iterator
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import IO, Any
 
 from amped.base.errors import FileError, Problem, quoted
-from amped.base.files import parse_json
+from amped.base.files import shipped_json
 from amped.base.record import dataclass
 
 # A line is read in pieces of this many characters, so that a log without ends of lines takes no more memory.
@@ -88,9 +87,7 @@ class Log:
 @cache
 def formats() -> tuple[Format, ...]:
     """The formats that are read, the surest first."""
-    text = resources.files("amped.interop.logs").joinpath("formats.json").read_text("utf-8")
-    rows: list[dict[str, Any]] = parse_json(text, "formats.json")
-    return tuple(_format(row) for row in rows)
+    return tuple(_format(row) for row in shipped_json("interop.logs", "formats.json"))
 
 
 def _format(row: dict[str, Any]) -> Format:

@@ -17,8 +17,6 @@ MULTI_LATENT = {"choice": "attention_kind", "value": "multi_latent"}
 # Products beside the blocks of a layer: branches, and wider heads in layers without a window.
 BRANCHED = {"when_any_given": ("branch_weights", "full_attention_head_dimension", "full_attention_key_value_heads")}
 INDEXED = {"when_given": ("indexer_heads",)}
-# Heads that share keys, of which an indexer chooses blocks.
-BLOCK_SPARSE = {"choice": "attention_kind", "value": "grouped_query", **INDEXED}
 # Attention to a window of keys and to entries that stand for several tokens, some of which an indexer chooses.
 COMPRESSED = {"choice": "attention_kind", "value": "compressed", **INDEXED}
 # Several residual streams, which hyper-connections mix around each block.

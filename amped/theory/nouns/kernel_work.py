@@ -54,7 +54,7 @@ class Traffic(NamedTuple):
 
 def _is_zero(part: Any) -> bool:
     """Whether a part of the work is the number zero: nothing of its kind is done, whatever the entries are."""
-    return isinstance(part, float) and part == 0.0
+    return isinstance(part, int | float) and part == 0
 
 
 class Work(NamedTuple):

@@ -437,6 +437,21 @@ class FusedAttention(Record):
 
 
 @record
+class EntryKind(Record):
+    """A kind of entries of compressed keys.
+
+    Attributes:
+        share: the share of the layers that read such entries.
+        ratio: the tokens for which an entry stands.
+        most: the most entries that a token reads.
+    """
+
+    share: Any
+    ratio: Any
+    most: Any
+
+
+@record
 class ScanWork(Record):
     """The work of the chunks of linear attention in a layer, for a micro-batch on one accelerator.
 

@@ -51,7 +51,7 @@ def tower_layer_gemms(
 ):
     """The matrix products with weights of all layers of a tower. Source: arXiv 2010.11929, eq. 2–3."""
     tokens, width, heads, whole = tower_microbatch_tokens, tower_dimensionality, tower_attention_heads, (1.0,) * 4
-    attention = projection_gemms(tokens, width, heads, heads, tower_head_dimension, 0.0, *whole)
+    attention = projection_gemms(tokens, width, heads, heads, tower_head_dimension, 0.0, *whole, ())
     network = feedforward_gemms(tokens, width, tower_feedforward_dimension, tower_gated_mlp, *whole)
     return tuple(gemm.having(count=tower_layers, weights=TOWER) for gemm in attention + network)
 
@@ -141,7 +141,7 @@ def tower_attention_operators(
     )
     gemms, biases = (projections, output), tower_biased_projections / 3
     return (
-        *projection_operators(gemms, inputs, 1.0, entry_costs),
+        *projection_operators(gemms, (), inputs, 1.0, entry_costs),
         *projection_bias_operators(projections.m, gemms, biases, 1.0, entry_costs),
         *core,
         *attention_output_operators(gemms, (), 1.0, 1.0, entry_costs),

@@ -157,9 +157,9 @@ def indexing_time(kernel, scores, heads, cores):
     return scores * (kernel.score + kernel.head_score * heads) / cores.cycles
 
 
-# The cycles of a core for a token of a hyper-connection before its block, with 20 Sinkhorn iterations; fitted to four
-# fifths of the shapes in ai-dynamo/aiconfigurator.
-CONNECTION_ROW, CONNECTION_ITERATIONS = 390.0, 20.0
+# The cycles of a core for one of Sinkhorn's iterations of a token; fitted to four fifths of the shapes in
+# ai-dynamo/aiconfigurator, which all have 20 iterations.
+ITERATION_CYCLES = 19.5
 
 
 def connection_time(moved, tokens, iterations, cores):
@@ -173,4 +173,4 @@ def connection_time(moved, tokens, iterations, cores):
 
     Source: arXiv 2512.24880, section 4.3.1.
     """
-    return cores.moving_time(moved, moved) + tokens * iterations / CONNECTION_ITERATIONS * CONNECTION_ROW / cores.cycles
+    return cores.moving_time(moved, moved) + tokens * iterations * ITERATION_CYCLES / cores.cycles

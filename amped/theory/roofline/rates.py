@@ -7,14 +7,7 @@ from amped.theory.nouns.conditions import HYPER_CONNECTED
 from amped.theory.nouns.kernel_work import SOFTMAX
 from amped.theory.nouns.records import AttentionRamp, ChunkedScan, FusedAttention, Kernels, Products, Streams, Tiles
 from amped.theory.roofline.kernels import kernel_time
-from amped.theory.roofline.mixers import (
-    CONNECTION_ITERATIONS,
-    CONNECTION_ROW,
-    ENTRIES_PER_CYCLE,
-    FEWEST_CORES,
-    SCAN_KERNELS,
-    numbers_of,
-)
+from amped.theory.roofline.mixers import ENTRIES_PER_CYCLE, FEWEST_CORES, ITERATION_CYCLES, SCAN_KERNELS, numbers_of
 
 
 @quantity("1", choice="matrix_precision", value="fp8")
@@ -355,15 +348,15 @@ def the_scan_has_a_law_for_these_cores__KIND(number_of_linear_attention_layers, 
 
 @quantity("s", **HYPER_CONNECTED)
 def sinkhorn_iteration_time__hyper_connections(cores_sharing_tiles, frequency):
-    """The seconds in which all cores compute one of Sinkhorn's iterations of a token. Source: `CONNECTION_ROW`."""
-    return CONNECTION_ROW / CONNECTION_ITERATIONS / (cores_sharing_tiles * frequency)
+    """The seconds in which all cores compute one of Sinkhorn's iterations of a token. Source: `ITERATION_CYCLES`."""
+    return ITERATION_CYCLES / (cores_sharing_tiles * frequency)
 
 
 @quantity("boolean", constrains="residual_streams", **HYPER_CONNECTED)
 def hyper_connections_have_a_law_for_these_cores(residual_streams, cores_sharing_tiles):
     """The law of hyper-connections is that of many small cores, not of TPUs, Trainium or Gaudi.
 
-    Source: `CONNECTION_ROW` (H100, B200 and GB200, with 132 cores and more).
+    Source: `ITERATION_CYCLES` (H100, B200 and GB200, with 132 cores and more).
     """
     return (residual_streams == 1) | (cores_sharing_tiles >= FEWEST_CORES)
 

@@ -1,6 +1,6 @@
 """Checkpoints: their bytes, and the times until storage and the hosts have them. The table says for which one waits."""
 
-from amped.theory.language.quantity import SYSTEM, quantity
+from amped.theory.language.quantity import quantity
 from amped.theory.nouns.records import total
 
 
@@ -33,9 +33,3 @@ def checkpoint_copy_time(checkpoint_bytes, host_link_bandwidth_per_accelerator, 
     Source: arXiv 2402.15627, section 4.4 (the first of two stages).
     """
     return checkpoint_bytes / (host_link_bandwidth_per_accelerator * number_of_accelerators)
-
-
-@quantity("s", category=SYSTEM)
-def checkpoint_time(checkpoint_bytes, waited_checkpoint_bandwidth, number_of_accelerators):
-    """The time for which a checkpoint stops the training. Source: arXiv 2402.15627, section 4.4."""
-    return checkpoint_bytes / (waited_checkpoint_bandwidth * number_of_accelerators)

@@ -53,11 +53,10 @@ def interruption_factor(
     """The time with checkpoints and failures, as a multiple of the time in which the training advances.
 
     A failure loses the work since the last checkpoint that can be read. It may also come during a checkpoint or a
-    restart.
+    restart. Checkpoints that take no time are made all the time, so that a failure costs its restart alone.
 
     Source: Daly, Future Generation Computer Systems 22(3), 2006, section 3 (exact for independent failures). Differs:
-    the work during the flush of a checkpoint is done again, too, and counts as restart. Where a checkpoint takes no
-    time, one is made always, and a failure loses nothing but the restart.
+    the work during the flush of a checkpoint is done again, too, and counts as restart.
     """
     is_made = checkpoint_interval_time > 0
     interval = np.where(is_made, checkpoint_interval_time, time_between_failures)

@@ -15,7 +15,7 @@ import pytest
 
 from amped.configuring.scenario import read_scenario
 from amped.estimation.estimation import Estimation, estimated
-from amped.theory.roofline.mixers import CONNECTION_ROW
+from amped.theory.roofline.mixers import ITERATION_CYCLES
 from tests.helpers.formulas import sectioned
 
 NETWORK = {
@@ -65,7 +65,7 @@ def test_twenty_iterations_take_390_cycles_of_a_token() -> None:
     e = of(**STREAMS)
     (time,) = (d.time for d in e.results.records("layer_durations") if d.name == "attention_connection" and d.phase == "forward")  # fmt: skip
     (without,) = (d.time for d in e.results.records("layer_durations") if d.name == "attention_residual" and d.phase == "forward")  # fmt: skip
-    assert float(time - without) == pytest.approx(4 * CONNECTION_ROW / (100 * 1e6), rel=1e-6)
+    assert float(time - without) == pytest.approx(4 * 20 * ITERATION_CYCLES / (100 * 1e6), rel=1e-6)
 
 
 def test_a_stage_sends_all_streams() -> None:

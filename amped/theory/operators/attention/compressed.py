@@ -18,7 +18,7 @@ from amped.theory.nouns.conditions import COMPRESSED
 from amped.theory.nouns.kernel_work import NORM, Traffic, Work, contraction, streamed
 from amped.theory.nouns.mixer_work import shared_entries
 from amped.theory.nouns.places import HEADS_JOINED, PROJECTION_INPUTS
-from amped.theory.nouns.records import Gemm
+from amped.theory.nouns.records import EntryKind, Gemm, total
 from amped.theory.operators.attention.scores import windowed_score_fraction
 
 # Keys and gates of an entry, of the tokens of an entry and, in sparsely compressed layers, also of those before them.
@@ -48,25 +48,8 @@ def entry_fraction(tokens, parts, ratio, most):
     return read * parts / (tokens * tokens)
 
 
-def compressed_score_fraction(tokens, parts, window, sparse, heavy):
-    """The share of the pairs of tokens that attention computes: those in the window, and those of tokens and entries.
-
-    Args:
-        tokens: the tokens of a sequence.
-        parts: the number of parts into which it is cut.
-        window: the tokens of the window.
-        sparse: of sparsely compressed layers, their share, the tokens of an entry, and the most entries of a token.
-        heavy: the same of heavily compressed layers.
-
-    Source: transformers, DeepseekV4Attention.
-    """
-    entries = (share * entry_fraction(tokens, parts, ratio, most) for share, ratio, most in (sparse, heavy))
-    return windowed_score_fraction(window, tokens, parts) + sum(entries)
-
-
-@quantity("count", **COMPRESSED)
-def effective_attention_window__compressed(
-    attention_window,
+@records(**COMPRESSED)
+def entry_kinds(
     document_tokens,
     indexers_per_layer,
     heavily_compressed_fraction,
@@ -74,13 +57,39 @@ def effective_attention_window__compressed(
     heavy_compression_ratio,
     indexed_keys,
 ):
+    """The kinds of entries that tokens read: chosen ones that stand for a few tokens, and all that stand for many.
+
+    Source: transformers, DeepseekV4CSACompressor and DeepseekV4HCACompressor.
+    """
+    return (
+        EntryKind("sparse", indexers_per_layer, sparse_compression_ratio, indexed_keys),
+        EntryKind("heavy", heavily_compressed_fraction, heavy_compression_ratio, document_tokens),
+    )
+
+
+def compressed_score_fraction(tokens, parts, window, entry_kinds):
+    """The share of the pairs of tokens that attention computes: those in the window, and those of tokens and entries.
+
+    Args:
+        tokens: the tokens of a sequence.
+        parts: the number of parts into which it is cut.
+        window: the tokens of the window.
+        entry_kinds: the kinds of entries, as in `EntryKind`.
+
+    Source: transformers, DeepseekV4Attention.
+    """
+    entries = (kind.share * entry_fraction(tokens, parts, kind.ratio, kind.most) for kind in entry_kinds)
+    return windowed_score_fraction(window, tokens, parts) + total(entries)
+
+
+@quantity("count", **COMPRESSED)
+def effective_attention_window__compressed(attention_window, document_tokens, entry_kinds):
     """The keys and entries that the last token of a document reads, averaged over the layers: at most the tokens.
 
     Source: transformers, DeepseekV4Attention.
     """
-    sparse = indexers_per_layer * np.minimum(document_tokens / sparse_compression_ratio, indexed_keys)
-    heavy = heavily_compressed_fraction * document_tokens / heavy_compression_ratio
-    return np.minimum(window_of(attention_window, document_tokens) + sparse + heavy, document_tokens)
+    entries = total(kind.share * np.minimum(document_tokens / kind.ratio, kind.most) for kind in entry_kinds)
+    return np.minimum(window_of(attention_window, document_tokens) + entries, document_tokens)
 
 
 def window_of(attention_window, tokens):
@@ -89,46 +98,25 @@ def window_of(attention_window, tokens):
 
 
 @quantity("1", **COMPRESSED)
-def causal_score_fraction__compressed(
-    document_tokens,
-    attention_window,
-    indexers_per_layer,
-    heavily_compressed_fraction,
-    sparse_compression_ratio,
-    heavy_compression_ratio,
-    indexed_keys,
-    document_score_fraction,
-):
+def causal_score_fraction__compressed(document_tokens, attention_window, entry_kinds, document_score_fraction):
     """The share of the scores that a network needs: window and entries, averaged over the layers.
 
     Source: transformers, DeepseekV4Attention (masks).
     """
-    sparse = (indexers_per_layer, sparse_compression_ratio, indexed_keys)
-    heavy = (heavily_compressed_fraction, heavy_compression_ratio, document_tokens)
     window = window_of(attention_window, document_tokens)
-    return document_score_fraction * compressed_score_fraction(document_tokens, 1, window, sparse, heavy)
+    return document_score_fraction * compressed_score_fraction(document_tokens, 1, window, entry_kinds)
 
 
 @quantity("1", **COMPRESSED)
 def computed_score_fraction__compressed(
-    document_tokens,
-    attention_window,
-    indexers_per_layer,
-    heavily_compressed_fraction,
-    sparse_compression_ratio,
-    heavy_compression_ratio,
-    indexed_keys,
-    unbalanced_sequence_split_degree,
-    document_score_fraction,
+    document_tokens, attention_window, entry_kinds, unbalanced_sequence_split_degree, document_score_fraction
 ):
     """The share of its scores that the busiest accelerator computes: that with the last part of a sequence.
 
     Source: transformers, DeepseekV4Attention; arXiv 2311.09431, section 1 (the last part).
     """
-    sparse = (indexers_per_layer, sparse_compression_ratio, indexed_keys)
-    heavy = (heavily_compressed_fraction, heavy_compression_ratio, document_tokens)
     parts, window = unbalanced_sequence_split_degree, window_of(attention_window, document_tokens)
-    return document_score_fraction * compressed_score_fraction(document_tokens, parts, window, sparse, heavy)
+    return document_score_fraction * compressed_score_fraction(document_tokens, parts, window, entry_kinds)
 
 
 @quantity("1", **COMPRESSED)
@@ -313,20 +301,12 @@ def attention_output_operators__compressed(compressed_projection_gemms, attentio
 
 
 @quantity("byte", **COMPRESSED)
-def key_bytes__compressed(
-    microbatch_tokens,
-    head_dimension,
-    indexers_per_layer,
-    heavily_compressed_fraction,
-    sparse_compression_ratio,
-    heavy_compression_ratio,
-    activation_precision,
-):
+def key_bytes__compressed(microbatch_tokens, head_dimension, entry_kinds, activation_precision):
     """The size of the keys and entries of a micro-batch, which all heads share.
 
     Source: transformers, DeepseekV4Attention.
     """
-    entries = indexers_per_layer / sparse_compression_ratio + heavily_compressed_fraction / heavy_compression_ratio
+    entries = total(kind.share / kind.ratio for kind in entry_kinds)
     return microbatch_tokens * head_dimension * (1 + entries) * activation_precision
 
 

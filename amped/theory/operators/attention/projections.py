@@ -6,7 +6,6 @@ tensor-parallel degree.
 """
 
 from amped.theory.language.quantity import family, quantity, records
-from amped.theory.nouns.conditions import BLOCK_SPARSE
 from amped.theory.nouns.kernel_work import COPY, NORM, ROTATION, Traffic, Work, contraction, streamed
 from amped.theory.nouns.layer_kinds import ATTENTION
 from amped.theory.nouns.places import HEADS_EXCHANGED, HEADS_JOINED, PRODUCTS_DONE, PROJECTION_INPUTS
@@ -28,10 +27,13 @@ def projection_gemms(
     input_width_split_degree,
     output_width_split_degree,
     product_panels,
+    indexer_gemms,
 ):
     """The matrix products of the projections of attention, split by heads. They give gates, too.
 
-    Source: arXiv 1909.08053, section 3; arXiv 2505.06708, section 2.2 (gate).
+    Those of an indexer that chooses blocks of keys, if there is one, stand before the last.
+
+    Source: arXiv 1909.08053, section 3; arXiv 2505.06708, section 2.2 (gate); transformers, MiniMaxM3VLAttention.
     """
     entries = head_dimension * (attention_heads + 2 * projected_key_value_heads) + attention_gate_width
     query_key_value = entries / tensor_parallel_rows
@@ -39,31 +41,8 @@ def projection_gemms(
     outputs = dimensionality / output_width_split_degree
     return (
         Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, panels=product_panels),
-        Gemm("attention_output", microbatch_tokens, outputs, inputs, panels=product_panels),
-    )
-
-
-@records(**BLOCK_SPARSE)
-def projection_gemms__block_sparse(
-    microbatch_tokens,
-    dimensionality,
-    attention_heads,
-    key_value_heads,
-    head_dimension,
-    attention_gate_width,
-    tensor_parallel_rows,
-    indexer_gemms,
-):
-    """The matrix products of the projections of attention, split by heads, and those of an indexer that chooses blocks.
-
-    Source: arXiv 1909.08053, section 3; transformers, MiniMaxM3VLAttention.
-    """
-    entries = head_dimension * (attention_heads + 2 * key_value_heads) + attention_gate_width
-    inputs = attention_heads * head_dimension / tensor_parallel_rows
-    return (
-        Gemm("query_key_value", microbatch_tokens, entries / tensor_parallel_rows, dimensionality),
         *indexer_gemms,
-        Gemm("attention_output", microbatch_tokens, dimensionality, inputs),
+        Gemm("attention_output", microbatch_tokens, outputs, inputs, panels=product_panels),
     )
 
 
@@ -88,26 +67,16 @@ def TENSOR_bytes(microbatch_tokens, HEADS, WIDTH, tensor_parallel_rows, activati
 
 
 @records()
-def projection_operators(projection_gemms, linear_input_bytes, attentions_per_layer, entry_costs):
+def projection_operators(projection_gemms, indexer_operators, linear_input_bytes, attentions_per_layer, entry_costs):
     """The projection into queries, keys and values, which keeps its input for the backward pass.
 
-    Source: arXiv 2205.05198, section 4.1.
+    An indexer that chooses blocks of keys, if there is one, reads the same input.
+
+    Source: arXiv 2205.05198, section 4.1; transformers, MiniMaxM3VLAttention.
     """
     (cost,), product = entry_costs, projection_gemms[0]
     after = (*PROJECTION_INPUTS, "query_key_value_inputs broadcast", "query_key_value_weights broadcast")
-    return contraction(product, cost, stash=linear_input_bytes, count=attentions_per_layer, after=after)
-
-
-@records(**BLOCK_SPARSE)
-def projection_operators__block_sparse(
-    projection_gemms, indexer_operators, linear_input_bytes, attentions_per_layer, entry_costs
-):
-    """The projection into queries, keys and values, and an indexer that chooses blocks of keys. Both read one input.
-
-    Source: transformers, MiniMaxM3VLAttention.
-    """
-    (cost,), product = entry_costs, projection_gemms[0]
-    calls = {"stash": linear_input_bytes, "count": attentions_per_layer, "after": PROJECTION_INPUTS}
+    calls = {"stash": linear_input_bytes, "count": attentions_per_layer, "after": after}
     return (*contraction(product, cost, **calls), *indexer_operators)
 
 

@@ -116,8 +116,7 @@ def index_score_operators(
     """The kernel of the index scores, and that of their gradients for the keys from which the indexer learns.
 
     The kernel adds up the heads and writes one score for each pair of tokens, or the largest of each block and head. It
-    is timed as a fused attention with
-    heads as wide: the weighted sum over heads stands for the softmax.
+    is timed as a fused attention with heads as wide: the weighted sum over heads stands for the softmax.
 
     Source: arXiv 2512.02556, eq. 1. Differs: in 16 bits, as in training; DeepSeek's inference computes it in fp8.
     """
