@@ -58,6 +58,7 @@ def test_a_time_is_made_of_times_and_of_rates(name):
     assert seconds - sum(e.elasticity for e in effects if e.unit in PER_SECOND) == pytest.approx(1, abs=1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", [n for n in shipped_configs() if n != "amped-style"]
 )  # it rounds bytes up to whole words

@@ -39,6 +39,7 @@ ASKED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("verb", ASKED)
 def test_each_answer_tells_it_with_the_date(table, verb):
     shown = printed(*ASKED[verb], "--model", "GPT-2 small", "--lookup-tables", table)

@@ -14,8 +14,8 @@ from amped.theory.nouns.tower_records import PROJECTOR_MATRICES
 from amped.theory.operators.attention.fused import fused_attention_operators
 from amped.theory.operators.attention.projections import (
     attention_output_operators,
+    plain_projection_gemms,
     projection_bias_operators,
-    projection_gemms,
     projection_operators,
 )
 from amped.theory.operators.attention.unfused import attention_head_gemms
@@ -51,7 +51,7 @@ def tower_layer_gemms(
 ):
     """The matrix products with weights of all layers of a tower. Source: arXiv 2010.11929, eq. 2–3."""
     tokens, width, heads, whole = tower_microbatch_tokens, tower_dimensionality, tower_attention_heads, (1.0,) * 4
-    attention = projection_gemms(tokens, width, heads, heads, tower_head_dimension, 0.0, *whole, ())
+    attention = plain_projection_gemms(tokens, width, heads, heads, tower_head_dimension, 0.0, *whole)
     network = feedforward_gemms(tokens, width, tower_feedforward_dimension, tower_gated_mlp, *whole)
     return tuple(gemm.having(count=tower_layers, weights=TOWER) for gemm in attention + network)
 

@@ -94,6 +94,7 @@ def test_every_plan_is_closed_and_acyclic(shape: str) -> None:
     assert set(plan.targets) <= known
 
 
+@pytest.mark.thorough
 def test_nothing_in_the_catalogue_is_unused() -> None:
     unused = set(every_formula()) - used_formulas()
     assert (

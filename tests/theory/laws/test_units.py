@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from pint import DimensionalityError
 
 from amped.base.units import DIMENSIONLESS, registry
@@ -69,6 +70,7 @@ class United(dict[str, object]):
         return formula.function(*(self[name] for name in formula.arguments))
 
 
+@pytest.mark.thorough
 @every_shape
 def test_every_formula_called_with_units_returns_its_declared_unit(shape: str) -> None:
     results = estimate_of(shape).results

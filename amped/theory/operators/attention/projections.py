@@ -16,7 +16,7 @@ ROTATION_KERNELS = 6
 
 
 @records()
-def projection_gemms(
+def plain_projection_gemms(
     microbatch_tokens,
     dimensionality,
     attention_heads,
@@ -27,13 +27,10 @@ def projection_gemms(
     input_width_split_degree,
     output_width_split_degree,
     product_panels,
-    indexer_gemms,
 ):
-    """The matrix products of the projections of attention, split by heads. They give gates, too.
+    """The matrix products of the projections of plain attention, split by heads. They give gates, too.
 
-    Those of an indexer that chooses blocks of keys, if there is one, stand before the last.
-
-    Source: arXiv 1909.08053, section 3; arXiv 2505.06708, section 2.2 (gate); transformers, MiniMaxM3VLAttention.
+    Source: arXiv 1909.08053, section 3; arXiv 2505.06708, section 2.2 (gate).
     """
     entries = head_dimension * (attention_heads + 2 * projected_key_value_heads) + attention_gate_width
     query_key_value = entries / tensor_parallel_rows
@@ -41,9 +38,18 @@ def projection_gemms(
     outputs = dimensionality / output_width_split_degree
     return (
         Gemm("query_key_value", microbatch_tokens, query_key_value, dimensionality, panels=product_panels),
-        *indexer_gemms,
         Gemm("attention_output", microbatch_tokens, outputs, inputs, panels=product_panels),
     )
+
+
+@records()
+def projection_gemms(plain_projection_gemms, indexer_gemms):
+    """The matrix products of the projections of attention, and those of an indexer of blocks of keys if it has one.
+
+    Source: arXiv 1909.08053, section 3; transformers, MiniMaxM3VLAttention.
+    """
+    queries_keys_and_values, output = plain_projection_gemms
+    return (queries_keys_and_values, *indexer_gemms, output)
 
 
 @family(
