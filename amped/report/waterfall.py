@@ -24,8 +24,15 @@ SAID = {
     "exposed_offload_communication_time": "copies to the host and back", "kernel_wait_time": "waits for the host",
     "pipeline_bubble_time": "pipeline bubble", "optimizer_time": "optimizer",
 }  # fmt: skip
+# The same of a bar that takes time away.
+SAID_OF_LESS = {"uncounted_work_time": "products that the model counts and nobody does"}
 STEP, SIGNIFICANT = "step", 4
 CAUSES_TOLD = 3
+
+
+def said(bar: Bar) -> str:
+    """What a bar is, in words."""
+    return SAID_OF_LESS.get(bar.name, SAID[bar.name]) if bar.time < 0 else SAID[bar.name]
 
 
 @dataclass(frozen=True)
@@ -66,7 +73,7 @@ def causes(e: Estimation) -> str:
     """Sentences: how long a step takes, its time at the peak rate, and what adds most to that."""
     bars, step_time = waterfall(e), e["step_time"]
     most = [
-        f"{SAID[bar.name]} ({human.duration(bar.time)}, {human.percent(bar.time / step_time)})"
+        f"{said(bar)} ({human.duration(bar.time)}, {human.percent(bar.time / step_time)})"
         for bar in largest_causes(bars, CAUSES_TOLD)
     ]
     peak, used = human.duration(bars[0].time), human.percent(e["model_flops_utilization"])
@@ -82,7 +89,7 @@ def lines(e: Estimation) -> Iterator[Part]:
     times = rounded(bars, e["step_time"])
     yield f"From the peak rate to the step (in {times.unit}, and the MFU that is left):\n"
     rows = [
-        (f"  {SAID[bar.name]}", times.figure(time), human.percent(bar.utilization))
+        (f"  {said(bar)}", times.figure(time), human.percent(bar.utilization))
         for bar, time in zip(bars, times.times, strict=True)
         if time
     ]

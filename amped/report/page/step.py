@@ -16,7 +16,8 @@ from amped.report.page.content import Number, Picture, Plain, Section, Table, sa
 from amped.report.page.numbers import numbers
 from amped.report.plots import KINDS
 from amped.report.verdicts import kind_of
-from amped.report.waterfall import SAID, causes, rounded
+from amped.report.waterfall import causes, rounded
+from amped.report.waterfall import said as said_of_bar
 from amped.theory.schedules.timeline import COMPUTE
 
 # The most spans that are drawn; of a longer step, the first and the last micro-batches.
@@ -43,7 +44,7 @@ def waterfall_of(e: Estimation) -> Section:
     figures = rounded(bars, e["step_time"])
     starts = accumulate(figures.times, initial=0.0)
     rows = [
-        (SAID[bar.name], KINDS[kind_of(bar.name)], start * figures.size, time * figures.size, bar.time / e["step_time"], bar.utilization)
+        (said_of_bar(bar), KINDS[kind_of(bar.name)], start * figures.size, time * figures.size, bar.time / e["step_time"], bar.utilization)
         for bar, start, time in zip(bars, starts, figures.times, strict=False)
         if time
     ]  # fmt: skip
