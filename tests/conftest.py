@@ -1,5 +1,7 @@
 """Which tests run: without an option all that are not `thorough`; `--left-out` runs what the run before it left out.
 
+Further cases of a test that draws many are `on_request`: they run with that option only, whatever else is asked.
+
 A run leaves out the thorough tests, and those that skip because an extra is missing. So an environment that is exactly the README's
 runs its command first, and after the extras are installed `--left-out` runs the rest, each test once.
 """
@@ -21,6 +23,7 @@ SKIPPED_NODES = "amped/skipped_nodes"
 def pytest_addoption(parser: pytest.Parser) -> None:
     options = parser.getgroup("amped")
     options.addoption("--thorough", action="store_true", help="run the thorough tests, too")
+    options.addoption("--on-request", action="store_true", help="run further cases of tests that draw many, too")
     options.addoption("--left-out", action="store_true", help="run only what the run before left out")
 
 
@@ -51,6 +54,8 @@ class Selection:
     def _kept(self, items: list[pytest.Item]) -> Iterator[pytest.Item]:
         skipped_before = set(self.cache.get(SKIPPED_NODES, [])) if self.cache else set()
         for item in items:
+            if item.get_closest_marker("on_request") is not None and not self.config.option.on_request:
+                continue
             is_thorough = item.get_closest_marker("thorough") is not None
             if self.config.option.left_out:
                 was_skipped = item.nodeid in skipped_before or item.nodeid.partition("::")[0] in skipped_before
