@@ -40,6 +40,7 @@ COMMON = {
     "dollar/s": {"USD/hour": 1 / 3600},
     "dollar/J": {"USD/kWh": 1 / 3.6e6},
     "gram/J": {"g/kWh": 1 / 3.6e6},
+    "liter/J": {"L/kWh": 1 / 3.6e6},
 }
 # What people write behind a large count.
 LARGE_COUNTS = {"B": 1e9, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
@@ -64,7 +65,7 @@ _KINDS = {
     "s": ("time (s)", "5 us"), "flop/s": ("compute rate (flop/s)", "312 TFLOP/s"), "W": ("power (W)", "400 W"),
     "dollar/s": ("price for a time (dollar/hour)", "2.5 USD/hour"),
     "dollar/J": ("price of energy (dollar/kWh)", "0.08 USD/kWh"), "gram/J": ("emission for energy (gram/kWh)", "400 g/kWh"),
-    "gram": ("mass (gram)", "5 kg"), "flop": ("flop", "2 flop"), "J": ("J", "1 kJ"),
+    "gram": ("mass (gram)", "5 kg"), "liter": ("water (liter)", "5 L"), "liter/J": ("water for energy (liter/kWh)", "0.2 L/kWh"), "flop": ("flop", "2 flop"), "J": ("J", "1 kJ"),
     "dollar": ("dollar", "1000 USD"), "1/s": ("1/s", "5 k"), "count": ("a plain count", "8"), "1": ("a plain number", "8"),
 }  # fmt: skip
 

@@ -37,6 +37,7 @@ Config:
     --cloud NAME: Whose prices: aws, gcp, nebius, oci, …
     --region NAME: Region of that provider; else all of them.
     --term WORD: on_demand, spot, capacity_block, 1y, 3y.
+    --grid NAME: Whose electricity (`amped list grids`).
     --lookup-tables DIR: Your own lookup tables; repeatable.
     --formulas FILE: Your own formulas: a Python file, run.
     --anyway: Accept parts without a known bound.
@@ -97,7 +98,7 @@ def _option(names: list[str], words: list[str], help_text: str, group: str) -> A
 EVERYWHERE = described(SHARED)
 # The names of rows, the manner in which software runs, and documents of sequences. Below: the parameters that many people type, by short names of their
 # own (`amped/schema/common_aliases.json`).
-ROWS = ("model", "accelerator", "system", "software", "manner", "lengths", "packing", "cloud", "region", "term")
+ROWS = ("model", "accelerator", "system", "software", "manner", "lengths", "packing", "cloud", "region", "term", "grid")
 SHORT = {name: option for name, option in EVERYWHERE.items() if option.rich_help_panel in (MAPPING, TRAINING)}
 
 

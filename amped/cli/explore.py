@@ -102,7 +102,7 @@ def _explored(
     asked, _ = asking.searched(sweeps)
     options.tell_notices(asked.sources.notices)
     vary = sweeping.canonical(sweeps)
-    if "cost" in (wanted.objective, *(wanted.pareto or ())):
+    if "cost" in (wanted.objective, outputs.plot, *(wanted.pareto or ())):
         sweeping.refuse_other_lists(asking, sweeps)
     if place.shard is not None:
         candidates = found_in(searched(asked, wanted, vary), run).candidates

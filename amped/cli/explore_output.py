@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 Format = Literal["table", "csv", "json", "parquet"]
-Plot = Literal["auto", "scaling", "parts", "heatmap", "pareto", "histogram"]
+Plot = Literal["auto", "scaling", "parts", "heatmap", "pareto", "histogram", "cost"]
 
 
 class BarePlot(Page):

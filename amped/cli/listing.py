@@ -23,6 +23,7 @@ What = Literal[
     "measurements",
     "measurement-columns",
     "topologies",
+    "grids",
 ]
 # The kinds of networks; for each, the parameters that set it, and what it changes.
 TOPOLOGY = {
@@ -82,7 +83,7 @@ def listing(
     as_json: bool = False,
     as_csv: bool = False,
 ) -> None:
-    """List the accelerators, models, systems, links, software, parameters, configs, measurements or topologies there are.
+    """List the accelerators, models, systems, links, software, parameters, configs, measurements, topologies or grids there are.
 
     Example: amped list models --filter llama
 
@@ -126,6 +127,8 @@ def _lines(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
         yield from _measurements()
     elif what == "measurement-columns":
         yield from _measurement_columns()
+    elif what == "grids":
+        yield from _grids(lookup_tables)
     elif what == "topologies":
         yield from _topologies(lookup_tables)
     else:
@@ -164,6 +167,16 @@ def _rows(what: What, lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
         cells = {written.rpartition("|")[2]: row.columns.get(written.partition("|")[0]) for written in COLUMNS[what]}
         values = {head: "" if cell is None else str(cell) for head, cell in cells.items()}
         yield {"name": name, **values, "aliases": ", ".join(a for a in row.aliases if isinstance(a, str))}
+
+
+def _grids(lookup_tables: LookupTables) -> Iterator[dict[str, str]]:
+    """A line for each region of a provider: its zone and year, and what is known of its electricity."""
+    from amped.tables.grids import VALUES, grids
+
+    for grid in grids(options.user_tables(lookup_tables).folders):
+        values = {f"{name} ({unit})" if unit else name: str(grid.values.get(name, "")) for name, unit in VALUES.items()}
+        about = {"region": grid.region, "provider": grid.provider, "zone": grid.zone, "year": grid.year}
+        yield {**about, **values, "source": grid.source, "unverified": ", ".join(grid.unverified)}
 
 
 def _measurements() -> Iterator[dict[str, str]]:

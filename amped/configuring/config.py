@@ -64,7 +64,7 @@ class Config:
         notices: what the user should be told once.
         not_modeled: what amped does not model of it, as an importer wrote it.
         documents: the texts under "lengths" and "packing", if they are there.
-        market: the texts under "cloud", "region" and "term", if they are there.
+        market: the texts under "cloud", "region", "term" and "grid", if they are there.
         problems: the problems with names; the caller adds those with values.
     """
 

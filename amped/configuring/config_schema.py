@@ -13,6 +13,7 @@ from amped.base.errors import Problem, did_you_mean, quoted
 from amped.configuring.lengths import LENGTHS, PACKING, WAYS
 from amped.configuring.not_modeled import KEY, SHARES, SIZES, TOUCHED
 from amped.configuring.values import TEXTS
+from amped.tables.grids import GRID
 from amped.tables.prices import CLOUD, REGION, TERM, TERMS
 from amped.tables.table_files import KERNELS
 from amped.theory.language.catalogue import Catalogue, Quantity
@@ -45,6 +46,8 @@ _MARKET = {
     CLOUD: _TEXT | {"description": "Who rents the accelerators: a provider in the list of prices."},
     REGION: _TEXT | {"description": "The provider's region; without it, all regions."},
     TERM: _TEXT | {"description": f"How they are rented: {', '.join(TERMS)}."},
+    GRID: _TEXT
+    | {"description": "Whose electricity: a region or a zone in the list of grids; without it, that of the region."},
 }
 # `amped.configuring.not_modeled` checks the entries, and says what is wrong with one.
 _NOT_MODELED = {

@@ -18,7 +18,7 @@ from amped.configuring.following import as_amped_calculates, followers_of_a_row,
 from amped.configuring.kernel_tables import NAME as MEASURED
 from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.lengths import LENGTHS, PACKED, PACKING, WAYS, read_documents
-from amped.configuring.market import priced
+from amped.configuring.market import powered, priced
 from amped.configuring.node_links import NAME as LINK
 from amped.configuring.node_links import link_settings
 from amped.configuring.not_modeled import ANYWAY, KEY, unbounded
@@ -440,9 +440,10 @@ class _Builder:
                     self.sources.add(name, Given(found.settings[name], found.settings[name], f"{place} {lengths}"))
 
     def take_price(self, asked: Mapping[str, object]) -> None:
-        """Takes the price of the provider that the overrides (`asked`) or the config name, and tells which list it is of."""
+        """Takes the price and the grid that the overrides (`asked`) or the config name, and tells which lists they are of."""
         with collected(self.problems):
             priced(self.sources, self.tables, self.config.market, asked)
+            powered(self.sources, self.tables, self.config.market, asked)
 
     def _circumstances(self) -> Circumstances:
         """What the conditions of recipes ask, from what is given and from the rows of network, accelerator and system."""

@@ -1,15 +1,18 @@
-"""The price of an accelerator: what the user gives, what a provider asks, or what the accelerator's row has."""
+"""The price of an accelerator: what the user gives, what a provider asks, or what the accelerator's row has; and the grid of its region."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from amped.base.errors import ConfigError, Problem
+from amped.base.units import parse
 from amped.configuring.sources import Given, LookedUp, Sources
 from amped.configuring.values import Value
-from amped.tables.prices import CLOUD, FILE, GIVEN, MARKET, Price, price_in_row, price_of, prices
-from amped.tables.table_files import COMPANIONS
+from amped.tables.grids import GRID, VALUES, grid_of, grid_of_region, grids
+from amped.tables.prices import CLOUD, FILE, GIVEN, OF_PRICE, REGION, Price, price_in_row, price_of, prices
+from amped.tables.table_files import COMPANIONS, GRIDS
 from amped.tables.tables import Row, Tables
+from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import ACCELERATOR, SYSTEM
 
 PRICE, HOUR = "accelerator_price", 3600
@@ -27,7 +30,7 @@ def priced(sources: Sources, tables: Tables, config: Mapping[str, str], asked: M
     Raises:
         ConfigError: for a price and a provider, or a provider, region or term that no list has.
     """
-    named = {name: str(value) for name, value in {**config, **asked}.items() if value is not None}
+    named = {name: text for name, text in _named(config, asked).items() if name in OF_PRICE}
     origin = sources.origins.get(PRICE)
     if named and CLOUD not in named:
         raise ConfigError(
@@ -41,6 +44,32 @@ def priced(sources: Sources, tables: Tables, config: Mapping[str, str], asked: M
         basis = str(origin.row.columns.get(COMPANIONS[PRICE][0]) or "")
         row, dollars = origin.row, origin.value * HOUR
         sources.price = price_in_row(prices(tables.folders), row.name, dollars, basis or row.file, _has_shipped(row))
+
+
+def powered(sources: Sources, tables: Tables, config: Mapping[str, str], asked: Mapping[str, object]) -> None:
+    """Takes what is known of the grid that is named, else of the provider's region; values that somebody gives are preferred.
+
+    Raises:
+        ConfigError: for a grid that no list has.
+    """
+    named = _named(config, asked)
+    if GRID not in named and REGION not in named:
+        return
+    known = grids(tables.folders)
+    found = grid_of(known, named[GRID]) if GRID in named else grid_of_region(known, named[REGION])
+    if found is None:
+        return
+    sources.grid = found
+    row = Row("grids", found.region, dict(found.values), GRIDS, is_a_file=True)
+    for name, value in found.values.items():
+        if name not in sources.named():
+            text = f"{value:g} {VALUES[name]}".strip()
+            sources.add(name, LookedUp(parse(text, catalogue()[name].mark.unit), text, row, name))
+
+
+def _named(config: Mapping[str, str], asked: Mapping[str, object]) -> dict[str, str]:
+    """What the config and the user name; the user's words replace those of the config."""
+    return {name: str(value) for name, value in {**config, **asked}.items() if value is not None}
 
 
 def _replaces(sources: Sources, asked: Mapping[str, object]) -> bool:
@@ -64,14 +93,14 @@ def _take_of_provider(sources: Sources, tables: Tables, named: Mapping[str, str]
     market = prices(tables.folders)
     rows = [row for category in (SYSTEM, ACCELERATOR) if (row := sources.rows.get(category))]
     names = [name for row in rows for name in (row.name, *row.aliases)]
-    found = price_of(market, names, *map(named.get, MARKET))  # type: ignore[arg-type]
+    found = price_of(market, names, *map(named.get, OF_PRICE))  # type: ignore[arg-type]
     for values in (sources.given, sources.origins, sources.calculated):
         values.pop(PRICE, None)
     sources.price = found
     if found is None:
         where = ", ".join(named.values())
-        what = rows[-1].name if rows else "this accelerator"
-        sources.notices.append(f"no price of {what} is known at {where}: so no cost")
+        if rows:  # without a row, machines are swept
+            sources.notices.append(f"no price of {rows[-1].name} is known at {where}: so no cost")
         return
     cells = {name: getattr(found, name) for name in ("low", "median", "high", "region", "term", "date")}
     row = Row("prices", f"{found.provider}, {found.row}", {**cells, "price_basis": found.source}, FILE, is_a_file=True)

@@ -10,6 +10,7 @@ from amped.configuring.kernel_tables import KernelTable
 from amped.configuring.layout_text import Layout
 from amped.configuring.not_modeled import NotModeled
 from amped.configuring.values import Value
+from amped.tables.grids import Grid
 from amped.tables.prices import Price
 from amped.tables.tables import Row
 
@@ -67,6 +68,7 @@ class Sources:
         notices: what the user should be told.
         not_modeled: what amped does not model of what is asked.
         price: the list that the price of an accelerator comes from; None if there is no price.
+        grid: whose electricity is drawn; None if nobody says it.
         doubts: notices that hold only if the quantities of the named table are used.
     """
 
@@ -79,6 +81,7 @@ class Sources:
     rows: dict[str, Row] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
     price: Price | None = None
+    grid: Grid | None = None
     doubts: dict[str, str] = field(default_factory=dict)
     not_modeled: tuple[NotModeled, ...] = ()
     equals: dict[str, tuple[float, str]] = field(default_factory=dict)

@@ -55,7 +55,7 @@ RESULTS = (
 # What says the format of matrix products.
 FORMAT = PRECISION, SCALES = "matrix_precision", "fp8_scaling"
 IN_BLOCKS = "blockwise fp8"
-OPTIONAL_RESULTS = ("energy", "cost", "token_cost", "electricity_cost", "carbon_emissions")
+OPTIONAL_RESULTS = ("energy", "cost", "token_cost", "electricity_cost", "carbon_emissions", "cooling_water")
 # Results of who buys a machine, and what says that somebody does.
 BOUGHT, OWNING_RESULTS = "purchase_cost", ("owning_price", "owning_cost", "break_even_use_fraction")
 # Shares of the peak by a convention that counts scores which nobody computes; with windows they may exceed 1.
@@ -271,6 +271,7 @@ class Estimation:
         return {
             **values, **{name: self._plain(name) for name in MAPPING_ECHO}, **self.choices, **self._uncertainty(), **self._in_words(),
             **(self.scenario.sources.price.to_dict(today()) if self.scenario.sources.price else {}),
+            **(self.scenario.sources.grid.to_dict() if self.scenario.sources.grid else {}),
             "grade": self.grade, "not_modeled": [bound.to_dict() for bound in self.not_modeled],
             "missing_kernels": "; ".join(missing_kernels(self.results)),
         }  # fmt: skip

@@ -16,6 +16,7 @@ _TOLD = {
     "byte": ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1.0, "B")),
     "dollar": ((1e6, "million USD"), (1e3, "thousand USD"), (1.0, "USD")),
     "gram": ((1e6, "t"), (1e3, "kg"), (1.0, "g")),
+    "liter": ((1e6, "million L"), (1e3, "thousand L"), (1.0, "L")),
     "J": ((3.6e12, "GWh"), (3.6e9, "MWh"), (3.6e6, "kWh"), (1.0, "J")),
     "flop/s": ((1e15, "PFLOP/s"), (1e12, "TFLOP/s"), (1.0, "FLOP/s")),
     "byte/s": ((1e12, "TB/s"), (1e9, "GB/s"), (1.0, "B/s")),

@@ -34,6 +34,7 @@ MARKERS, DASHES = "osD^vP*X", ("-", "--", "-.", ":")
 MOST_BANDS = 3
 MOST_LINES, MOST_BARS, MOST_NUMBERS = 12, 40, 150
 TIME, STEP, MEMORY, SIZE = "training_time", "step_time", "memory_per_accelerator_bytes", "number_of_accelerators"
+COST = "cost"
 # If times differ by more than this factor, their axis is logarithmic.
 WIDE = 10.0
 # The line that marks the best.
@@ -62,6 +63,8 @@ def figure(drawing: Drawing, groups: Iterable[Sequence[Row]], front: Sequence[Ro
         drawn, about = pareto(front, drawing.front)
     elif drawing.kind == "scaling":
         drawn, about = scaling(by_value, drawing.names[1:], objective)
+    elif drawing.kind == "cost":
+        drawn, about = costs(by_value, drawing.names[1:])
     elif drawing.kind == "parts":
         drawn, about = parts({values[0]: rows[0] for values, rows in by_value.items()}, drawing.names[0], objective)
     else:
@@ -107,6 +110,40 @@ def scaling(by_value: dict[tuple[Any, ...], list[Row]], names: Sequence[str], ob
     drawn.legend(*above.get_legend_handles_labels(), ncols=2, **LEGEND)
     top = max(len(rows) for rows in by_value.values())
     return drawn, f"best by {axis_label(objective)}; with the spread of the best {top} of each size"
+
+
+def costs(by_value: dict[tuple[Any, ...], list[Row]], names: Sequence[str]) -> tuple[Any, str]:
+    """The figure of cost against training time, and a phrase for its title.
+
+    Each line is one combination of the values of `names`, each point a number of accelerators.
+
+    Raises:
+        ConfigError: if no price is known, or if there are too many lines.
+    """
+    lines = dict[tuple[Any, ...], list[Row]]()
+    for values, rows in by_value.items():
+        lines.setdefault(values[1:], []).extend(row for row in rows[:1] if COST in row)
+    if len(lines) > MOST_LINES or not any(lines.values()):
+        raise ConfigError(
+            "there is no price, or there are more lines than can be told apart", "give --cloud NAME, or --along"
+        )
+    drawn = new_figure(7.5, 5.8)
+    panel = drawn.subplots()
+    priced = [row for rows in lines.values() for row in rows]
+    (days, time_label), (money, cost_label) = (scale(name, [row[name] for row in priced]) for name in (TIME, COST))
+    for place, (line, rows) in enumerate(lines.items()):
+        ordered = sorted(rows, key=lambda row: row[SIZE])
+        x, y = [row[TIME] / days for row in ordered], [row[COST] / money for row in ordered]
+        panel.plot(x, y, color=LINE_COLORS[place % len(LINE_COLORS)], marker=MARKERS[place % len(MARKERS)], markersize=5,
+                   linestyle=DASHES[place // len(LINE_COLORS)], label=(words(names, line) or "best") + ("" if rows else ": no price"))  # fmt: skip
+        for row, *point in zip(ordered, x, y, strict=True):
+            panel.annotate(f"{row[SIZE]:,.0f}", point, (0, 5), textcoords="offset points", ha="center", fontsize=8)
+    panel.set(xscale="log", xlabel=time_label, ylabel=cost_label)
+    panel.set_ylim(0, TOTAL_ROOM * max(row[COST] for row in priced) / money)
+    log_ticks(panel.xaxis)
+    grid(panel)
+    drawn.legend(*panel.get_legend_handles_labels(), ncols=2, **LEGEND)
+    return drawn, "the fastest mapping of each number of accelerators (at the points)"
 
 
 def _band(

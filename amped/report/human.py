@@ -59,6 +59,8 @@ _TOLD: dict[str, Callable[[float], str]] = {
     "dollar/s": lambda number: f"{digits(number * HOUR)} USD/hour",
     "dollar/J": lambda number: f"{digits(number * KILOWATT_HOUR)} USD/kWh",
     "gram/J": lambda number: f"{digits(number * KILOWATT_HOUR)} g/kWh",
+    "liter/J": lambda number: f"{digits(number * KILOWATT_HOUR)} L/kWh",
+    "liter": lambda number: f"{digits(number / 1000)} m3",
     "gram": lambda number: f"{digits(number / TONNE)} t" if number >= TONNE else scaled(number, "g"),
     "J": lambda number: scaled(number / JOULES_PER_WATT_HOUR, "Wh"),
     "1/s": lambda number: f"{digits(number)} /s" if number < 1e7 else scaled(number, "/s"),

@@ -19,7 +19,7 @@ class Drawing:
     """A plot to be drawn.
 
     Attributes:
-        kind: scaling, parts, heatmap, pareto or histogram.
+        kind: scaling, cost, parts, heatmap, pareto or histogram.
         names: the swept names; each combination of their values needs its best candidate. Fronts and histograms have
             none.
         front: the two quantities of a front.
@@ -50,9 +50,9 @@ def drawing(kind: str, swept: Sequence[str], along: Sequence[str], front: tuple[
         return Drawing(kind, front=front or FRONT)
     if kind == "histogram":
         return Drawing(kind)
-    if kind == "scaling":
+    if kind in ("scaling", "cost"):
         if size is None:
-            raise ConfigError("a plot of scaling needs machines of several sizes",
+            raise ConfigError(f"a plot of {kind} needs machines of several sizes",
                               "for example --vary number_of_accelerators=128:16384:x2 --vary system=A,B")  # fmt: skip
         return Drawing(kind, (size, *(name for name in names if name not in SIZES)))
     if kind == "parts":

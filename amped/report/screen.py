@@ -23,6 +23,8 @@ from amped.tables.table_files import KERNELS
 from amped.theory.language.quantity import ACCELERATOR, MAPPING, NETWORK, SYSTEM
 from amped.theory.nouns.parallelisms import PARALLELISMS
 
+# What electricity emits and water cools.
+EMITTED = (("carbon_emissions", "gram", " CO2"), ("cooling_water", "liter", " of water"))
 # The columns of the word that each line begins with, and of the bar of a whole step.
 WORD, BAR = 11, 25
 MOST_NOTES = 4
@@ -232,6 +234,15 @@ def answers(e: Estimation, change: str | None = None) -> Iterator[tuple[str, str
     if "cost" not in e.given_results:
         yield price_in_words(e)
     yield from owning_in_words(e)
+    yield from grid_in_words(e)
+
+
+def grid_in_words(e: Estimation) -> Iterator[tuple[str, str, str]]:
+    """What the electricity emits and which water cools, with the region and the year of the figures; nothing without them."""
+    known = [human.value(e[name], unit) + word for name, unit, word in EMITTED if name in e]
+    if known:
+        grid = e.scenario.sources.grid
+        yield "GRID", ", ".join([*known, *([grid.in_words] if grid else [])]), ""
 
 
 def owning_in_words(e: Estimation) -> Iterator[tuple[str, str, str]]:

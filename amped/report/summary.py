@@ -82,7 +82,8 @@ def _headline(e: Estimation) -> Table:
         ("cost", _optional(e, "cost", band)),
         ("price", price_in_words(e)[1]),
         ("electricity", _optional(e, "electricity_cost")),
-        ("CO2", _optional(e, "carbon_emissions")),
+        ("CO2", _optional(e, "carbon_emissions", _of_grid(e))),
+        ("water", _optional(e, "cooling_water", _of_grid(e))),
     ]  # fmt: skip
     return grid([*rows, ("evidence", e.grade)], Column(), Column(style="bold"))
 
@@ -95,6 +96,11 @@ def validated(e: Estimation) -> Iterator[str]:
                f"memory, {memory.runs} readings: {memory.alike})")  # fmt: skip
         if band.beyond:
             yield f"beyond what was validated, so the error may be larger: {'; '.join(band.beyond)}"
+
+
+def _of_grid(e: Estimation) -> str:
+    """Whose grid it is, in parentheses; empty if nobody named one."""
+    return f" ({e.scenario.sources.grid.in_words})" if e.scenario.sources.grid else ""
 
 
 def _optional(e: Estimation, name: str, band: str = "") -> str:

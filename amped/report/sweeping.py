@@ -27,7 +27,7 @@ TEXTS = ("model", "system", "accelerator", "software")
 LEAST_MAPPING = 22
 # The results of a line, with the heads of their columns; the last ones are shown if somebody described the grid.
 SHOWN = {"training_time": "training", "cost": "cost", "energy": "energy", "electricity_cost": "electricity",
-         "carbon_emissions": "CO2", "model_flops_utilization": "MFU", "memory_per_accelerator_bytes": "memory"}  # fmt: skip
+         "carbon_emissions": "CO2", "cooling_water": "water", "model_flops_utilization": "MFU", "memory_per_accelerator_bytes": "memory"}  # fmt: skip
 ALWAYS = ("training_time", "cost")
 # Who compares these buys a machine: the ends of the cost, the free memory and the evidence stand in the table.
 MACHINES = ("system", "accelerator")

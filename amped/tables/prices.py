@@ -19,12 +19,15 @@ from pathlib import Path
 
 from amped.base.errors import ConfigError, Problem, TableError, did_you_mean, plain, quoted
 from amped.base.files import is_file, read_text, shipped_text
+from amped.tables.grids import GRID
 from amped.tables.table_files import PRICES
 
 FILE, FOLDER = PRICES, "lookup_tables"
 CLOUD, REGION, TERM = "cloud", "region", "term"
-# What asks for a list of prices, in a config and as options.
-MARKET = (CLOUD, REGION, TERM)
+# What asks for a price in a list.
+OF_PRICE = (CLOUD, REGION, TERM)
+# What asks for rows of these lists and of grids, in a config and as options.
+MARKET = (*OF_PRICE, GRID)
 TERMS = ("on_demand", "spot", "capacity_block", "1y", "3y")
 # The region of a provider that has one price for all of them.
 EVERYWHERE = "all"

@@ -47,8 +47,9 @@ COMPANIONS = {
     "inter_accelerator_efficiency": ("inter_accelerator_efficiency_basis",),
     "inter_node_efficiency": ("inter_node_efficiency_basis",),
 }
-# The file of prices in a folder of tables.
+# The files of prices and of grids in a folder of tables.
 PRICES = "prices.csv"
+GRIDS = "grids.csv"
 # The folder of tables that amped looks into without being told.
 HERE = Path("lookup_tables")
 Rows = Mapping[str, Mapping[str, Any]]
@@ -93,7 +94,9 @@ def user_folders(lookup_tables: LookupTables = None) -> tuple[Path, ...]:
     given = table_paths(lookup_tables)
     named_folders = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
     is_default = (
-        HERE.is_dir() and HERE.resolve() not in named_folders and any((*HERE.glob("*.json"), *HERE.glob(PRICES)))
+        HERE.is_dir()
+        and HERE.resolve() not in named_folders
+        and any((*HERE.glob("*.json"), *map(is_file, (HERE / PRICES, HERE / GRIDS))))
     )
     return (HERE, *given) if is_default else given
 
@@ -109,7 +112,7 @@ def table_files(folder: Path) -> list[Path]:
     if not is_folder(folder):
         raise FileError("no such folder of lookup tables", file=str(folder))
     files = sorted(folder.glob("*.json"))
-    if not files and not is_file(folder / PRICES):
+    if not files and not any(is_file(folder / name) for name in (PRICES, GRIDS)):
         raise FileError("has no .json file in it", "name a folder of lookup tables", str(folder))
     return files
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import amped
 from amped.base.errors import AmpedError
 from amped.drafting.phases import Phase, forward_time, phased
 from tests.helpers.cli import amped as run
@@ -75,3 +76,16 @@ def test_the_command_adds_up_and_fits_a_screen(tmp_path: Path) -> None:
     assert [phase["name"] for phase in found] == ["SFT", "rollouts"]
     (tmp_path / "plan.json").write_text('{"phases": 3}', "utf-8")
     assert "a plan has a list 'phases'" in run("phases", "plan.json", folder=tmp_path).stderr
+
+
+def test_a_batch_ramp_and_longer_sequences_are_phases_each_with_its_own_steps() -> None:
+    shared = {"model": "Llama 3 8B", "system": "DGX H100", "gpus": 64}
+    ramp = [{"gbs": 256, "seq": 4096}, {"gbs": 512, "seq": 4096}, {"gbs": 64, "seq": 32768}]
+    found = phased({**shared, "phases": [{**phase, "tokens_to_train": 1e9} for phase in ramp]})
+    for phase, asked in zip(found, ramp, strict=True):
+        assert phase.estimate is not None
+        assert phase.estimate["number_of_steps"] == -(-1e9 // (asked["gbs"] * asked["seq"]))
+        alone = amped.estimate(**shared, **asked, tokens_to_train=1e9)
+        assert phase.time == pytest.approx(alone["training_time"])
+    small, large, long = (phase.time for phase in found)
+    assert long > small > large  # a token costs more at 32,768; the small batch waits more for gradients

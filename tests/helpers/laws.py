@@ -54,6 +54,7 @@ ELECTRICITY: Values = {
     "electricity_price": "0.08 USD/kWh",
     "carbon_intensity": "400 g/kWh",
     "power_usage_effectiveness": 1.2,
+    "water_usage_effectiveness": "0.12 L/kWh",
 }
 DEEPSEEK: Values = {"model": "DeepSeek V3", "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "batch_size": 1024,
             "expert_parallel_degree": 64, "zero_stage": 3}  # fmt: skip

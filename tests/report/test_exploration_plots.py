@@ -235,3 +235,34 @@ def test_a_figure_leaves_no_window_and_makes_the_same_image_again() -> None:
     plot, _, _ = drawn("pareto")
     assert as_image(plot) == as_image(plot)
     assert plt.get_fignums() == before
+
+
+class TestCosts:
+    def test_each_line_is_a_system_with_its_cost_over_its_days(self):
+        rows = [[{"number_of_accelerators": 8.0 * n, "system": system, TIME: DAY * 10 / n, "cost": price * (1e6 + n)}]
+                for system, price in (("A", 1), ("B", 2)) for n in (1, 2)]  # fmt: skip
+        plot = figure(Drawing("cost", ("number_of_accelerators", "system")), rows, (), TIME, "")
+        lines = lines_of(plot.axes[0])
+        assert lines["A"] == ([10.0, 5.0], pytest.approx([1.000001, 1.000002]))
+        assert lines["B"][1] == pytest.approx([2.000002, 2.000004])
+        assert [text.get_text() for text in plot.axes[0].texts] == ["8", "16", "8", "16"]
+        assert plot.axes[0].get_ylabel() == "cost (million USD)"
+
+    def test_without_a_price_and_without_sizes_there_is_no_plot(self):
+        with pytest.raises(AmpedError, match="no price"):
+            figure(
+                Drawing("cost", ("number_of_accelerators",)),
+                [[{"number_of_accelerators": 8.0, TIME: 1.0}]],
+                (),
+                TIME,
+                "",
+            )
+        with pytest.raises(AmpedError, match="a plot of cost needs machines of several sizes"):
+            drawing("cost", ["system"], (), None)
+
+
+def test_a_plot_of_costs_across_lists_is_refused(tmp_path: Path) -> None:
+    sweep = ("--vary", "system=DGX H100,MI355X platform (8x)", "--vary", "gpus=8,16", "--space", "quick")
+    done = command("explore", "--model", "Llama 3 8B", *sweep, "--plot", "cost", folder=tmp_path)
+    assert done.returncode == 2
+    assert "costs are not compared" in done.stderr

@@ -102,6 +102,7 @@ HANDS_ON = (
     "cost",
     "electricity_cost",
     "carbon_emissions",
+    "cooling_water",
     # owning
     "owning_price",
     "owning_cost",

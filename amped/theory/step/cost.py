@@ -54,3 +54,13 @@ def carbon_emissions(facility_energy, carbon_intensity):
     Source: Luccioni et al. 2022, arXiv 2211.02001, section 4 (energy times the carbon intensity of the grid).
     """
     return facility_energy * carbon_intensity
+
+
+@quantity("liter")
+def cooling_water(energy, water_usage_effectiveness):
+    """The water that the site uses to cool the accelerators, without the water of power plants.
+
+    Source: The Green Grid, white paper 35 (water of the site for a unit of energy of its computers). Differs: the
+    energy is that of the accelerators alone.
+    """
+    return energy * water_usage_effectiveness
