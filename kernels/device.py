@@ -7,6 +7,8 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,18 @@ def processor() -> str:
 def name_of(kind: str) -> str:
     """The name of the device, as the system gives it."""
     return str(torch.cuda.get_device_name()) if kind == "cuda" else processor()
+
+
+@contextmanager
+def one_thread(device: str) -> Iterator[None]:
+    """Limits torch to one thread on a CPU while the block runs."""
+    number_of_threads = torch.get_num_threads()
+    if device == "cpu":
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(number_of_threads)
 
 
 def _cpu() -> Properties:

@@ -69,6 +69,38 @@ def readings(bench: Mapping[str, Any]) -> list[str]:
     return [*sentences, f"No other variant keeps as little in as little time: {'; '.join(paying)}."]
 
 
+@drawn
+def conversion_table(trial: Mapping[str, Any]) -> Iterator[Part]:
+    """A model before and after its conversion: bytes, time and gradients, then what was converted and what was not."""
+    batch = ", ".join(f"{name} {' x '.join(map(str, shape))}" for name, shape in trial["batch"].items())
+    size, where = human.scaled(trial["parameters"], "", 3), f"{trial['device']}, torch {trial['torch_version']}"
+    yield f"{trial['model']}, {size} parameters, {batch}, {trial['dtype']}; {where}, {trial['date']}\n", "bold"
+    before, after = ((trial[f"{when}_bytes"], trial[f"{when}_time"]) for when in ("before", "after"))
+    rows = [[when, _bytes(kept), _time(took)] for when, (kept, took) in (("before", before), ("after", after))]
+    change = [f"{new / old - 1:+.1%}" for old, new in zip(before, after, strict=True)]
+    yield table(("", "kept for the backward pass", "forward + backward"), [*rows, ["change", *change]])
+    yield f"\nGradients differ by at most {trial['gradient_difference']:.1e} of the largest."
+    if trial["target_bytes"] is not None:
+        yield f"The target of {_bytes(trial['target_bytes'])} is {'met' if trial['fits'] else 'NOT met'}."
+    taken = [kind for kind in trial["kinds"] if not kind["refused"]]
+    for technique in dict.fromkeys(kind["technique"] for kind in taken):
+        yield ""
+        rows = [_taken(kind) for kind in taken if kind["technique"] == technique]
+        yield table((technique, "count", "saves", "adds"), rows, wrapped=(technique,))
+    if len(taken) < len(trial["kinds"]):
+        yield "\n" + "\n".join(_stays(kind) for kind in trial["kinds"] if kind["refused"])
+
+
+def _taken(kind: Row) -> list[str]:
+    """The cells of equal modules that were converted."""
+    return [kind["module"], str(kind["count"]), _bytes(kind["saved_bytes"]), _added(kind["added_time"])]
+
+
+def _stays(kind: Row) -> str:
+    """Why equal modules were not converted."""
+    return f"{kind['module']} ({kind['count']}): not {kind['technique']}: {kind['refused']}"
+
+
 def _where(bench: Mapping[str, Any]) -> str:
     """The machine, the software and the sizes of a measurement, as a line."""
     sizes = ", ".join(f"{name} {value}" for name, value in bench["sizes"].items())

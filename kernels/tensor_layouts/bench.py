@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, collected, did_you_mean
-from amped.kernels.device import name_of
+from amped.kernels.device import name_of, one_thread
 from amped.kernels.formats import FORMATS, TRAINED
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.refusals import is_out_of_memory
@@ -72,18 +71,6 @@ class Bench:
             o.name: [lay for lay in row_layouts(o) if self.every_row or choice_of(o, lay) in usable[o.name]]
             for o in self.operators
         }
-
-
-@contextmanager
-def one_thread(device: str) -> Iterator[None]:
-    """Limits torch to one thread on a CPU while the block runs."""
-    number_of_threads = torch.get_num_threads()
-    if device == "cpu":
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(number_of_threads)
 
 
 def run(

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from amped.base.errors import ConfigError
+from amped.kernels.device import one_thread
 from amped.kernels.layer_shape import Dimensions
 from amped.kernels.refusals import first_line
-from amped.kernels.tensor_layouts.bench import Bench, about, one_thread
+from amped.kernels.tensor_layouts.bench import Bench, about
 from amped.kernels.tensor_layouts.encoder import from_torch, torch_layer
 from amped.kernels.tensor_layouts.fused import launch_errors
 from amped.kernels.tensor_layouts.plan import Plan, row_major
