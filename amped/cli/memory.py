@@ -90,7 +90,7 @@ def convert(
     Example: amped memory convert bert --layers 2 --set hidden_size=256
 
     Options:
-        network MODEL: A model type (bert, llama, vit), or a config.json.
+        network MODEL: A model type (bert, vit) or a config.json.
         --layers N 1..: Layers of each stack; else as configured.
         --batch N 1..: Sequences.
         sequence --seq N 1..: Tokens of a sequence.
