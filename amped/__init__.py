@@ -23,18 +23,54 @@ if (_ROOT / "pyproject.toml").is_file():
 
 if TYPE_CHECKING:
     from amped.base.errors import AmpedError
-    from amped.library import Estimate, estimate, estimateTrainingTime, explain, explore, load_config, sensitivity
+    from amped.library import (
+        Estimate,
+        calibrate,
+        compare,
+        estimate,
+        estimateTrainingTime,
+        explain,
+        explore,
+        export,
+        import_config,
+        load_config,
+        plot,
+        recommend,
+        sensitivity,
+        support,
+        tune,
+        validate,
+        whatif,
+        why,
+        write_report,
+    )
 
 __all__ = [
     "AmpedError",
     "Estimate",
+    "calibrate",
+    "compare",
     "estimate",
     "estimateTrainingTime",
     "explain",
     "explore",
+    "export",
+    "import_config",
     "load_config",
+    "plot",
+    "recommend",
     "sensitivity",
+    "support",
+    "tune",
+    "validate",
+    "whatif",
+    "why",
+    "write_report",
 ]
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
 
 
 def __getattr__(name: str) -> Any:

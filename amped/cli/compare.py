@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from amped.base.commands import command
 from amped.base.errors import ConfigError
-from amped.base.files import exists
 from amped.cli import options, sweeping
 from amped.tables.table_files import LookupTables
 
@@ -70,38 +68,20 @@ def _listed(given: Mapping[str, object], lookup_tables: LookupTables) -> dict[st
 
 def _rows(asking: options.Asking, names: Sequence[str]) -> list[str]:
     """The names as a sweep of the kind of rows that most of them are; empty if one is a config, or if none is a row."""
-    from amped.configuring.config import shipped_configs
-    from amped.configuring.gathering import is_row
-
-    if len(names) < 2 or any(name in shipped_configs() or exists(Path(name)) for name in names):
+    if len(names) < 2:
         return []
-    tables = options.user_tables(asking.lookup_tables)
-    numbers = {kind: sum(is_row(tables, kind, name) for name in names) for kind in KINDS}
-    kind = max(KINDS, key=numbers.__getitem__)
-    return [f'{kind}="{name}"' for name in names] if numbers[kind] else []
+    from amped.library.answers import kind_of_rows
+
+    kind = kind_of_rows(names, asking.lookup_tables)
+    return [f'{kind}="{name}"' for name in names] if kind else []
 
 
 def _show_configs(names: list[str], asking: options.Asking, form: str) -> None:
-    """Prints the differences of two configs, or of a config and the same config with other values.
+    """Prints the differences of two configs, or of a config and the same config with other values."""
+    from amped.library.answers import compared
 
-    Raises:
-        ConfigError: if there are no two configurations to compare, or more than two.
-    """
-    from amped.configuring.scenario import read_scenario
-    from amped.estimation.comparison import as_json
-    from amped.estimation.estimation import estimated
-
-    if not names or (len(names) == 1 and not asking.values):
-        raise ConfigError("there is nothing to compare with",
-                          'name two configs, change one with --set, or: --vary system="DGX H100,DGX B200"')  # fmt: skip
-    if len(names) > 2:
-        raise ConfigError(f"{len(names)} configs are more than two", "amped scenario-summary draws several")
-    tables = asking.lookup_tables
-    asked = (read_scenario(names[0], {}, tables), read_scenario(names[-1], asking.given(), tables))
-    both = [estimated(scenario) for scenario in asked]
+    found = compared(names, asking)
     if form == "json":
-        options.show_json(as_json(*both))
-        return
-    from amped.report.comparing import comparison
-
-    options.show(comparison(*both))
+        options.show_json(found.to_dict())
+    else:
+        options.show(found)

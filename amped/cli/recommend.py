@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
 from amped.configuring.not_modeled import ANYWAY
 from amped.tables.prices import MARKET
 from amped.tables.recipes import MANNER, TUNED
-from amped.theory.language.quantity import NETWORK, SYSTEM
+from amped.theory.language.quantity import SYSTEM
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
@@ -48,44 +48,21 @@ def recommend(
         --budget MONEY: What it may cost: "2 million USD".
         --system ROW: Systems to choose from; repeatable.
     """
-    from amped.drafting.recommendation import Limits, costs_differ_by_list, recommended
-    from amped.interop.models import with_model
+    from amped.drafting.recommendation import Limits
+    from amped.library.answers import machines
 
     options.check_format(form)
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
     given, config = options.changes(settings, **short) | options.flags(anyway, ideal), named_config or config
     words = [*_words(config, given), *options.table_words(lookup_tables)]
-    given = with_model(given, lookup_tables)
-    is_tuned = given.get(MANNER) == TUNED and config == options.DEFAULT_CONFIG
-    given = {name: value for name, value in given.items() if name != MANNER or not is_tuned}
-    asked = _of_systems(config, given, system or (), lookup_tables)
+    found, asked = machines(config, given, system or (), limits, lookup_tables, words)
     options.tell_notices(dict.fromkeys(notice for scenario in asked for notice in scenario.sources.notices))
-    machines = recommended(asked, limits, is_tuned)
-    _show_launch(asked, machines, form, is_tuned)
+    _show_launch(asked, found.machines, form, given.get(MANNER) == TUNED and config == options.DEFAULT_CONFIG)
     if as_json:
-        options.tell_notices(filter(None, [costs_differ_by_list(machines)]))
-        options.show_json([machine.to_dict() for machine in machines])
-        return
-    from amped.report.recommending import recommendation
-
-    network = asked[0].sources.rows[NETWORK].name if "model" in given else asked[0].label
-    options.show(recommendation(network, limits, machines, words))
-
-
-def _of_systems(
-    config: str, given: dict[str, object], names: Sequence[str], lookup_tables: options.Folders
-) -> list[Scenario]:
-    """The question for each system that is named; for none, as it is. Where rows are named and no config is, values stay open."""
-    from amped.configuring.scenario import read_scenario
-
-    names_no_machine = not names and config == options.DEFAULT_CONFIG and not {"system", "accelerator"} & given.keys()
-    if names_no_machine and "cloud" in given:
-        from amped.drafting.rented import machines_of
-
-        names = machines_of(options.user_tables(lookup_tables), str(given["cloud"]), given.get("term"))
-    systems: list[dict[str, object]] = [{"system": row} for row in dict.fromkeys(names)] or [{}]
-    open_config: Any = {} if config == options.DEFAULT_CONFIG and options.ROWS & {*given, *systems[0]} else config
-    return [read_scenario(open_config, given | row, lookup_tables) for row in systems]
+        options.tell_notices(filter(None, [found.costs_not_compared]))
+        options.show_json(found.to_dict())
+    else:
+        options.show(found)
 
 
 def _words(config: str, given: dict[str, object]) -> list[str]:
@@ -106,7 +83,7 @@ def _words(config: str, given: dict[str, object]) -> list[str]:
     return words + [word for name, value in rest.items() for word in ("--set", f"{name}={value}")] + anyway
 
 
-def _show_launch(asked: list[Scenario], machines: list[Recommendation], form: str | None, is_tuned: bool) -> None:
+def _show_launch(asked: list[Scenario], machines: Sequence[Recommendation], form: str | None, is_tuned: bool) -> None:
     """Prints on stderr the launch line of the first machine that has a mapping; nothing if none has one or no `form` is asked."""
     from amped.configuring.scenario import asked_again
     from amped.drafting.chooser import completed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,59 +42,21 @@ def why(
         --log FILE: The log of your run instead.
     """
     from amped.estimation.estimation import estimated
+    from amped.library.answers import reasons_of
 
     asked = (question if log is None else _of_log(question, log)).completed()
     estimate = estimated(asked)
     run = None if log is None else _run(log, estimate)
     step = _measured(measured, measured_mfu, run, estimate["model_flops_utilization"] * estimate["step_time"])
-    if step is None:
-        _tell_improvements(asked, estimate, top, as_json)
-    else:
-        _tell_suspects(asked, estimate, step, run, top, as_json)
-
-
-def _tell_improvements(asked: options.Scenario, estimate: Estimation, top: int, as_json: bool) -> None:
-    """Prints the waterfall of an estimate, the changes that make it faster, and the road to its recipe."""
-    from dataclasses import asdict
-
-    from amped.drafting.improvements import improvements
-    from amped.estimation.manners import road
-
-    changes, steps = improvements(asked, estimate), road(estimate)
+    found = reasons_of(asked, estimate, step)
     if as_json:
-        lists = {"changes": [asdict(change) for change in changes], "recipe": [asdict(step) for step in steps]}
-        options.show_json(_step(estimate) | lists)
-    else:
-        from amped.report.why import reasons
-
-        options.show(reasons(estimate, changes[:top], len(changes), steps))
-
-
-def _tell_suspects(
-    asked: options.Scenario, estimate: Estimation, step: float, run: Measured | None, top: int, as_json: bool
-) -> None:
-    """Prints the waterfall of an estimate, and what would explain a measured step; of a log, what it says."""
-    from dataclasses import asdict
-
-    from amped.report.logged import logged
-    from amped.report.suspecting import suspected
-    from amped.sensitivities.suspects import suspects
-
-    found = suspects(asked, estimate, step)
-    if as_json:
-        told = {"measured_step_time": step, "suspects": [suspect.to_dict() for suspect in found]}
-        options.show_json(_step(estimate) | told | ({} if run is None else {"log": asdict(run)}))
+        options.show_json(found.to_dict() | ({} if run is None else {"log": asdict(run)}))
         return
     if run is not None:
+        from amped.report.logged import logged
+
         options.show(logged(run, estimate["memory_per_accelerator_bytes"]))
-    options.show(suspected(estimate, step, found[:top]))
-
-
-def _step(e: Estimation) -> dict[str, object]:
-    """The step of an estimate and its waterfall as plain data."""
-    from amped.estimation.waterfall import waterfall
-
-    return {"step_time": e["step_time"], "waterfall": [bar.to_dict() for bar in waterfall(e)]}
+    options.show(found.screen(top))
 
 
 def _of_log(question: options.Asking, log: Path) -> options.Asking:

@@ -46,6 +46,11 @@ HATCHES = dict(zip(STEP_PARTS, _PATTERNS, strict=True))
 
 def step_time_plot(e: Estimation) -> bytes:
     """The parts of a step's time as horizontal bars, as a PNG."""
+    return image(step_time_figure(e), "png", metadata=drawn_numbers(e))
+
+
+def step_time_figure(e: Estimation) -> Any:
+    """The parts of a step's time as horizontal bars, as a figure."""
     parts = {name: e[name] for name in STEP_PARTS if e[name] > 0}
     figure = new_figure(STEP_WIDTH, 0.45 * len(parts) + 2.2)
     axes = figure.subplots()
@@ -55,7 +60,7 @@ def step_time_plot(e: Estimation) -> bytes:
     axes.set(xlabel="time of one step (s)", xlim=(0, max(parts.values()) * 1.3))
     titled(figure, f"{e.scenario.title}\n{mapping_in_words(e)}: {human.value(e['step_time'], 's')} a step", STEP_WIDTH)
     figure.legend(handles=kind_handles(parts), ncols=len(COLORS), **LEGEND)
-    return image(figure, "png", metadata=drawn_numbers(e))
+    return figure
 
 
 def drawn_numbers(e: Estimation) -> dict[str, str]:

@@ -25,7 +25,12 @@ Point = tuple[Residual, float, float]
 
 
 def scatter_plot(rows: Sequence[Residual]) -> bytes:
-    """A PNG with predicted against measured step times and their errors, and the same for memory if it was measured."""
+    """Predicted against measured values, as a PNG."""
+    return plots.image(scatter_figure(rows), "png")
+
+
+def scatter_figure(rows: Sequence[Residual]) -> Any:
+    """A figure of predicted against measured step times and their errors, and the same for memory if it was measured."""
     known_well_first = sorted(rows, key=lambda r: not r.trusted)
     times: list[Point] = [(r, *r.times) for r in of_time(known_well_first) if r.times]
     memory: list[Point] = [
@@ -54,7 +59,7 @@ def scatter_plot(rows: Sequence[Residual]) -> bytes:
         panels[0][1].set_axis_off()
     measured, missed = ({r.measurement.id for r in selected} for selected in (rows, [r for r in rows if r.missed]))
     figure.suptitle(f"{len(measured)} rows, {len(missed)} of them not modeled; hollow: inputs known badly", fontsize=11)
-    return plots.image(figure, "png")
+    return figure
 
 
 def _kind(r: Residual) -> str:

@@ -20,7 +20,12 @@ MARGIN = 0.3
 
 
 def tornado_plot(analysis: Sensitivity, top: int) -> bytes:
-    """Elasticities, and below them the changes by neighboring values, the largest `top` of each, as a PNG."""
+    """Elasticities and changes, as a PNG."""
+    return plots.image(tornado_figure(analysis, top), "png")
+
+
+def tornado_figure(analysis: Sensitivity, top: int) -> Any:
+    """Elasticities, and below them the changes by neighboring values, the largest `top` of each, as a figure."""
     drawn = ((_elasticities, analysis.elasticities[:top]), (_changes, analysis.changes[:top]))
     kinds = [(draw, effects) for draw, effects in drawn if effects]
     heights = [FRAME + ROW * len(effects) for _, effects in kinds] or [FRAME]
@@ -33,7 +38,7 @@ def tornado_plot(analysis: Sensitivity, top: int) -> bytes:
     plots.titled(
         figure, f"{analysis.title}\n{axis_label(analysis.of)} {human.value(analysis.value, analysis.unit)}", WIDTH
     )
-    return plots.image(figure, "png")
+    return figure
 
 
 def _elasticities(panel: Any, analysis: Sensitivity, effects: list[Effect]) -> None:

@@ -47,12 +47,24 @@ PROMISED = {"estimate", "explain", "explore", "mat-dims", "list"}
 DOOR = [
     "AmpedError",
     "Estimate",
+    "calibrate",
+    "compare",
     "estimate",
     "estimateTrainingTime",
     "explain",
     "explore",
+    "export",
+    "import_config",
     "load_config",
+    "plot",
+    "recommend",
     "sensitivity",
+    "support",
+    "tune",
+    "validate",
+    "whatif",
+    "why",
+    "write_report",
 ]
 WIDTH = 120
 LONGEST_FUNCTION = 36
