@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from amped.base.errors import ConfigError
 from amped.cli import options
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from amped.estimation.estimation import Estimation
-    from amped.interop.logs.steps import Measured
+
+
+class Run(NamedTuple):
+    """What a log or traces say: the seconds of a step, and all else as plain data and as a report."""
+
+    step_time: float
+    data: Mapping[str, object]
+    report: RenderableType
+
 
 # The characters at the begin of a log in which a framework prints its arguments.
 HEAD = 1_000_000
@@ -24,6 +35,7 @@ def why(
     measured: str | None = None,
     measured_mfu: str | None = None,
     log: Path | None = None,
+    trace: list[Path] | None = None,
     as_json: bool = False,
 ) -> None:
     """Say what a step waits for, and which single changes make it faster.
@@ -31,7 +43,8 @@ def why(
     A waterfall leads from the peak rate to the step. Each change is estimated by itself; those that do not fit in memory
     are left out. `amped explore` changes several parameters at once. Where recipes of the software are known, what they
     switch on follows step by step. With a measured step: what would have to be different, the least surprising first.
-    A log gives it, and where Megatron-LM printed its arguments and no config is named, the configuration.
+    A log gives it, and where Megatron-LM printed its arguments and no config is named, the configuration. Traces give its
+    parts, too: each beside that of the estimate, and what would close the largest gaps.
 
     Example: amped why --model "Llama 3 70B" --system "DGX A100" --gpus 64
 
@@ -40,22 +53,22 @@ def why(
         --measured TIME: The step of your run: "6.4 s".
         --measured-mfu SHARE: Its MFU instead: 35%.
         --log FILE: The log of your run instead.
+        --trace FILE: Its trace instead; repeatable.
     """
     from amped.estimation.estimation import estimated
     from amped.library.answers import reasons_of
 
     asked = (question if log is None else _of_log(question, log)).completed()
     estimate = estimated(asked)
-    run = None if log is None else _run(log, estimate)
+    run = _log(log, estimate) if log is not None else _traces(trace, estimate) if trace else None
+    _check_one(measured, measured_mfu, log, trace or None)
     step = _measured(measured, measured_mfu, run, estimate["model_flops_utilization"] * estimate["step_time"])
     found = reasons_of(asked, estimate, step)
     if as_json:
-        options.show_json(found.to_dict() | ({} if run is None else {"log": asdict(run)}))
+        options.show_json(found.to_dict() | ({} if run is None else {**run.data}))
         return
     if run is not None:
-        from amped.report.logged import logged
-
-        options.show(logged(run, estimate["memory_per_accelerator_bytes"]))
+        options.show(run.report)
     options.show(found.screen(top))
 
 
@@ -78,29 +91,52 @@ def _of_log(question: options.Asking, log: Path) -> options.Asking:
     return question._replace(config=as_config(megatron.read(head, str(log))))
 
 
-def _run(log: Path, e: Estimation) -> Measured:
+def _log(log: Path, e: Estimation) -> Run:
     """The step of a log, whose tokens and samples are those of the estimate."""
     from amped.interop.logs.reading import read_log
     from amped.interop.logs.steps import measured
+    from amped.report.logged import logged
 
     tokens = e["batch_size"] * e["context"] / e["number_of_accelerators"]
-    return measured(read_log(log), log, e["batch_size"], tokens)
+    run = measured(read_log(log), log, e["batch_size"], tokens)
+    return Run(run.step_time, {"log": asdict(run)}, logged(run, e["memory_per_accelerator_bytes"]))
 
 
-def _measured(time: str | None, utilization: str | None, run: Measured | None, peak_time: float) -> float | None:
+def _traces(files: Sequence[Path], e: Estimation) -> Run:
+    """The step of traces, on average over their processes, with its parts beside those of the estimate."""
+    from amped.interop.traces.gaps import gaps
+    from amped.interop.traces.measuring import measured_step
+    from amped.interop.traces.reading import read_traces
+    from amped.report.traced import traced
+
+    steps = [measured_step(trace) for trace in read_traces(files)]
+    found = gaps(steps, e)
+    data = {"traces": [asdict(step) for step in steps], "gaps": [asdict(gap) for gap in found]}
+    return Run(sum(step.step_time for step in steps) / len(steps), data, traced(steps, found))
+
+
+def _check_one(*measures: object) -> None:
+    """Refuses several measures of one step.
+
+    Raises:
+        ConfigError: if more than one is given.
+    """
+    if sum(measure is not None for measure in measures) > 1:
+        raise ConfigError("--measured, --measured-mfu, --log and --trace are measures of one step", "keep one")
+
+
+def _measured(time: str | None, utilization: str | None, run: Run | None, peak_time: float) -> float | None:
     """The measured seconds of a step; None if nothing is given.
 
     Args:
         time: the step as text.
         utilization: its MFU as text.
-        run: the step of a log.
+        run: the step of a log or of traces.
         peak_time: the seconds of the model's FLOPs at the peak rate.
 
     Raises:
-        ConfigError: if several are given, or if a text cannot be read or is not positive.
+        ConfigError: if a text cannot be read or is not positive.
     """
-    if sum(measure is not None for measure in (time, utilization, run)) > 1:
-        raise ConfigError("--measured, --measured-mfu and --log are measures of one step", "keep one")
     if run is not None:
         return run.step_time
     if time is not None:
