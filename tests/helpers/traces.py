@@ -2,6 +2,8 @@
 
 import gzip
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +48,52 @@ class Written:
         text = json.dumps({**self.head, "traceEvents": self.events, "traceName": path.name})
         path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
         return path
+
+
+# The tables of Nsight Systems' export that are read. Source: NVIDIA, Nsight Systems User Guide, "SQLite Schema Reference".
+SCHEMA = """
+CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE TARGET_INFO_GPU (vmId INTEGER NOT NULL, id INTEGER NOT NULL, name TEXT);
+CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+    contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER,
+    demangledName INTEGER NOT NULL, shortName INTEGER NOT NULL);
+CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER NOT NULL, end INTEGER NOT NULL, deviceId INTEGER NOT NULL,
+    contextId INTEGER NOT NULL, streamId INTEGER NOT NULL, correlationId INTEGER, globalPid INTEGER, bytes INTEGER NOT NULL,
+    copyKind INTEGER NOT NULL);
+CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER NOT NULL, end INTEGER NOT NULL, eventClass INTEGER NOT NULL,
+    globalTid INTEGER, correlationId INTEGER, nameId INTEGER NOT NULL, returnValue INTEGER NOT NULL);
+CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, text TEXT, globalTid INTEGER,
+    textId INTEGER);
+"""
+COPIES = {"HtoD": 1, "DtoH": 2, "DtoD": 8}
+
+
+def as_nsight(trace: Written, path: Path, process: int = 4711) -> Path:
+    """The same trace as Nsight Systems exports it; ranges of PyTorch have what `emit_nvtx` adds to names."""
+
+    whole = process << 24
+    with closing(sqlite3.connect(path)) as file:
+        file.executescript(SCHEMA)
+        names = list(dict.fromkeys(str(event["name"]) for event in trace.events))
+        file.executemany("INSERT INTO StringIds VALUES (?, ?)", enumerate(names))
+        file.execute("INSERT INTO TARGET_INFO_GPU VALUES (0, 0, 'NVIDIA H100')")
+        for event in (event for event in trace.events if event["ph"] == "X"):
+            start = round(1000 * event["ts"]) + 10**12
+            times, name, args = (start, start + round(1000 * event["dur"])), names.index(event["name"]), event["args"]
+            number = args.get("correlation")
+            match event["cat"]:
+                case "kernel":
+                    row: tuple[Any, ...] = (*times, 0, 1, event["tid"], number, whole, name, name)
+                    file.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({', '.join('?' * 9)})", row)
+                case "gpu_memcpy":
+                    row = (*times, 0, 1, event["tid"], number, whole, 1, COPIES[event["name"].split()[1]])
+                    file.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES ({', '.join('?' * 9)})", row)
+                case "cuda_runtime":
+                    row = (*times, 0, whole + 7, number, name, 0)
+                    file.execute(f"INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ({', '.join('?' * 7)})", row)
+                case _:
+                    recorded = f", seq = {args['Sequence number']}" if "Sequence number" in args else ""
+                    row = (*times, 59, event["name"] + recorded + ", op_id = 3", whole + 7, None)
+                    file.execute("INSERT INTO NVTX_EVENTS VALUES (?, ?, ?, ?, ?, ?)", row)
+        file.commit()
+    return path

@@ -2,6 +2,9 @@
 
 import gzip
 import json
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 
@@ -17,7 +20,7 @@ from amped.interop.traces.kineto import read_kineto
 from amped.interop.traces.measuring import classes_of, measured_step
 from amped.interop.traces.reading import read_traces
 from tests.helpers.cli import amped as command
-from tests.helpers.traces import ADD, DATA, GATHER, GEMM, NORM, Written
+from tests.helpers.traces import ADD, DATA, GATHER, GEMM, NORM, Written, as_nsight
 
 RECORDED = ("amd_mi250", "cpu_only_rank_34", "sampled_rank_0", "sampled_rank_1")
 
@@ -56,8 +59,8 @@ def test_a_step_is_the_sum_of_its_parts(tmp_path: Path) -> None:
     assert step.late_fraction == pytest.approx(4 / 8)  # before the product of the next step, and before the sum
 
 
-def test_a_pass_that_is_repeated_is_recomputation(tmp_path: Path) -> None:
-    """In a backward pass autograd records only what it computes again: there operators have a number of their own."""
+def of_passes() -> Written:
+    """A step with a product in each pass, one of them computed again, and an optimizer."""
     trace = Written().step(0, 0, 1000)
     trace.host("aten::linear", 0, 50, **{"Sequence number": 1}).kernel(GEMM, 10, 20, 100)
     node = "autograd::engine::evaluate_function: AddmmBackward0"
@@ -65,11 +68,48 @@ def test_a_pass_that_is_repeated_is_recomputation(tmp_path: Path) -> None:
     trace.host("aten::linear", 210, 50, **{"Sequence number": 2}).kernel(GEMM, 220, 230, 90)
     trace.host("aten::mm", 300, 50).kernel(GEMM, 310, 330, 80)
     trace.host("Optimizer.step#AdamW.step", 600, 100, "user_annotation").kernel(ADD, 610, 620, 70)
-    step = measured_step(read_kineto(trace.written(tmp_path / "t.json")))
+    return trace.kernel("Memcpy HtoD (Pinned -> Device)", 750, 760, 30, category="gpu_memcpy")
+
+
+def test_a_pass_that_is_repeated_is_recomputation(tmp_path: Path) -> None:
+    """In a backward pass autograd records only what it computes again: there operators have a number of their own."""
+    step = measured_step(read_kineto(of_passes().written(tmp_path / "t.json")))
     told = {(share.name, share.kind): share.time * 1e6 for share in step.shares if share.group != "idle"}
     assert told == pytest.approx(
-        {("product", "passes"): 180, ("product", "recomputation"): 90, ("elementwise", "optimizer"): 70}
+        {
+            ("product", "passes"): 180,
+            ("product", "recomputation"): 90,
+            ("elementwise", "optimizer"): 70,
+            ("host copy", "passes"): 30,
+        }
     )
+
+
+@pytest.mark.parametrize("made", [of_two_steps, of_passes])
+def test_nsight_systems_tells_the_same(made: Callable[[], Written], tmp_path: Path) -> None:
+    of_torch = measured_step(read_kineto(made().written(tmp_path / "t.json")))
+    (trace,) = read_traces([as_nsight(made(), tmp_path / "t.sqlite")])
+    step = measured_step(trace)
+    assert (step.source, step.device, step.kernels) == ("Nsight Systems", "NVIDIA H100", of_torch.kernels)
+    assert [(s.name, s.kind) for s in step.shares] == [(s.name, s.kind) for s in of_torch.shares]
+    assert [s.time for s in step.shares] == pytest.approx([s.time for s in of_torch.shares], abs=1e-9)
+
+
+def test_each_process_of_an_export_is_a_trace(tmp_path: Path) -> None:
+    path = as_nsight(of_two_steps(), tmp_path / "t.sqlite")
+    with closing(sqlite3.connect(path)) as file:
+        for table, column in (("KERNEL", "globalPid"), ("RUNTIME", "globalTid")):
+            name = f"CUPTI_ACTIVITY_KIND_{table}"
+            file.execute(f"CREATE TABLE other AS SELECT * FROM {name}")
+            file.execute(f"UPDATE other SET {column} = {column} + (1 << 24)")
+            file.execute(f"INSERT INTO {name} SELECT * FROM other")
+            file.execute("DROP TABLE other")
+        file.execute("CREATE TABLE other AS SELECT * FROM NVTX_EVENTS")
+        file.execute("UPDATE other SET globalTid = globalTid + (1 << 24)")
+        file.execute("INSERT INTO NVTX_EVENTS SELECT * FROM other")
+        file.commit()
+    first, second = map(measured_step, read_traces([path]))
+    assert first == second
 
 
 def test_what_an_operator_says_of_its_kernels(tmp_path: Path) -> None:
@@ -155,6 +195,40 @@ BAD = {
     "damaged": (lambda: whole().replace(b'"ts": 4203669603454.206', b'"ts": "soon"'), "is damaged"),
     "no value": (lambda: b'{"traceEvents" [1]}', "no value follows"),
 }  # fmt: skip
+
+
+def of_tables(*statements: str) -> bytes:
+    """A SQLite file with these tables."""
+    with closing(sqlite3.connect(":memory:")) as file:
+        for statement in statements:
+            file.execute(statement)
+        return file.serialize()
+
+
+STRINGS = "CREATE TABLE StringIds (id, value)"
+BAD_TABLES = {
+    "foreign": (lambda: of_tables("CREATE TABLE songs (name)"), "is no export of Nsight Systems"),
+    "no kernels": (lambda: of_tables(STRINGS), "has no kernels"),
+    "nothing but a beginning": (lambda: of_tables(STRINGS)[:40], "is a damaged SQLite file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TABLES)
+def test_a_bad_export_is_told_in_a_line(name: str, tmp_path: Path) -> None:
+    content, said = BAD_TABLES[name]
+    path = tmp_path / "t.sqlite"
+    path.write_bytes(content())
+    with pytest.raises(FileError, match=said) as error:
+        read_traces([path])
+    assert error.value.file == str(path)
+    assert "\n" not in error.value.problems[0].what
+
+
+def test_a_cut_export_is_told(tmp_path: Path) -> None:
+    path = as_nsight(of_two_steps(), tmp_path / "t.sqlite")
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(FileError, match="is a damaged SQLite file"):
+        read_traces([path])
 
 
 @pytest.mark.parametrize("name", BAD)

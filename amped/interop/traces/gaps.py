@@ -87,13 +87,19 @@ def _facts(steps: Sequence[MeasuredStep], e: Estimation, groups: Mapping[str, fl
     products = fmean(step.time_of("products", kinds=(PASSES,)) for step in steps)
     facts = {
         **{f"{name}_fraction": idle.get(why, 0.0) / nothing if nothing else 0.0 for name, why in shares.items()},
-        "late_fraction": fmean(step.late_fraction for step in steps),
-        "odd_product_fraction": fmean(step.odd_product_fraction for step in steps),
+        "late_fraction": _mean([step.late_fraction for step in steps]),
+        "odd_product_fraction": _mean([step.odd_product_fraction for step in steps]),
         "product_rate": groups["products"] / products if products else math.nan,
         **_hiding(steps, e),
         **_slowest(steps),
     }
     return {name: fact if math.isfinite(fact) else -math.inf for name, fact in facts.items()}
+
+
+def _mean(fractions: Sequence[float | None]) -> float:
+    """The mean of those that are known; not a number if none is."""
+    known = [fraction for fraction in fractions if fraction is not None]
+    return fmean(known) if known else math.nan
 
 
 def _hiding(steps: Sequence[MeasuredStep], e: Estimation) -> Facts:

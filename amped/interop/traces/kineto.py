@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from amped.base.errors import FileError, Problem
-from amped.interop.traces.host import Calls, pieces, placed
+from amped.interop.traces.assembling import Ran, assembled
+from amped.interop.traces.host import Calls
 from amped.interop.traces.json_stream import values
-from amped.interop.traces.marks import categories, marks
-from amped.interop.traces.stepping import found_steps
-from amped.interop.traces.trace import Floats, Integers, Trace, Work
+from amped.interop.traces.marks import categories
+from amped.interop.traces.trace import Floats, Integers, Trace
 
 EVENTS, SOURCE = "traceEvents", "PyTorch's profiler"
 MICROSECOND = 1e-6
@@ -113,29 +113,21 @@ def read_kineto(path: Path) -> Trace:
 
 def _trace(columns: _Columns, path: Path) -> Trace:
     """The trace of all events."""
-    names, shapes = list(columns.names), list(columns.shapes)
-    calls, first = _calls(columns)
-    work = _work(columns, calls, names, first) if len(columns.device[0]) else pieces(calls, names)
-    if not len(work.start):
-        raise FileError(
-            Problem("it has neither kernels nor operators", EVENTS, "record the device or the processor (activities)"),
-            file=str(path),
-        )
     info, cards = columns.heads.get("distributedInfo") or {}, columns.heads.get("deviceProperties") or []
-    on_device = bool(len(columns.device[0]))
-    return Trace(
-        file=str(path),
-        source=SOURCE,
+    starts = [np.frombuffer(column, float) for column in (columns.host[2], columns.device[1]) if len(column)]
+    first = min((float(column.min()) for column in starts), default=0.0)
+    name, start, end, number = columns.device
+    return assembled(
+        path,
+        SOURCE,
         rank=int(info.get("rank", -1)),
         ranks=int(info.get("world_size", 0)),
-        device=str(cards[0].get("name", "an accelerator")) if on_device and cards else "an accelerator" * on_device,
-        names=names,
-        shapes=shapes,
-        work=work,
-        waits=_ranges(calls, names, "waits", launches=True),
-        loading=_ranges(calls, names, "loading"),
-        steps=found_steps(calls, names, work, on_device, path),
-        memory=(_seconds(columns.memory[0], first), np.frombuffer(columns.memory[1], float)),
+        device=str(cards[0].get("name", "")) if cards else "",
+        names=list(columns.names),
+        shapes=list(columns.shapes),
+        calls=_calls(columns, first),
+        ran=Ran(_integers(name), _seconds(start, first), _seconds(end, first), _integers(number)),
+        memory=(_seconds(columns.memory[0], first), np.array(columns.memory[1], float)),
     )
 
 
@@ -144,46 +136,14 @@ def _seconds(column: array[Any], first: float) -> Floats:
     return (np.frombuffer(column, float) - first) * MICROSECOND if len(column) else np.empty(0)
 
 
-def _calls(columns: _Columns) -> tuple[Calls, float]:
-    """The calls of the host, and the moment of the first event in microseconds."""
-    starts = [np.frombuffer(column, float) for column in (columns.host[2], columns.device[1]) if len(column)]
-    first = min((float(column.min()) for column in starts), default=0.0)
+def _integers(column: array[Any]) -> Integers:
+    """A column of places or numbers."""
+    return np.array(column, np.int64)
+
+
+def _calls(columns: _Columns, first: float) -> Calls:
+    """The calls of the host."""
     name, thread, start, end, *others = columns.host
-    integers = [np.array(column, np.int64) for column in (name, thread, *others)]
-    return Calls(integers[0], integers[1], _seconds(start, first), _seconds(end, first), *integers[2:]), first
-
-
-def _work(columns: _Columns, calls: Calls, names: list[str], first: float) -> Work:
-    """The kernels and copies of a device, each with the operator that launched it."""
-    name, start, end, number = columns.device
-    order = np.argsort(np.frombuffer(start, float), kind="stable")
-    inside = np.array(placed(calls, names, lambda *_: None), np.int64).reshape(-1, 4)
-    launches = np.flatnonzero(calls.launch >= 0)
-    launches = launches[np.argsort(calls.launch[launches], kind="stable")]
-    at = _found(calls.launch[launches], np.array(number, np.int64)[order])
-    call = np.where(at >= 0, launches[at] if len(launches) else -1, -1)
-    where = np.vstack([inside, [-1, 0, 0, -1]])[call]
-    return Work(
-        start=_seconds(start, first)[order],
-        end=_seconds(end, first)[order],
-        name=np.array(name, np.int64)[order],
-        operator=where[:, 0],
-        part=where[:, 2],
-        launched=np.append(calls.end, np.nan)[call],
-        shape=where[:, 3],
-    )
-
-
-def _found(ordered: Integers, wanted: Integers) -> Integers:
-    """The places of numbers in an ordered list; -1 for those that are not in it."""
-    place = np.searchsorted(ordered, wanted)
-    is_in = (place < len(ordered)) & (wanted >= 0)
-    is_in[is_in] = ordered[place[is_in]] == wanted[is_in]
-    return np.where(is_in, place, -1)
-
-
-def _ranges(calls: Calls, names: list[str], mark: str, launches: bool = False) -> tuple[Floats, Floats]:
-    """The begins and ends of the calls with a mark; with `launches` only calls of the runtime."""
-    has = np.array([marks(mark)(name) for name in names], bool)
-    which = has[calls.name] & ((calls.launch >= 0) if launches else (calls.launch < 0)) if len(names) else has
-    return calls.start[which], calls.end[which]
+    graph, shape, launch, ranges = map(_integers, others)
+    times = _seconds(start, first), _seconds(end, first)
+    return Calls(_integers(name), _integers(thread), *times, graph=graph, shape=shape, launch=launch, range=ranges)

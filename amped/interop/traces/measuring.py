@@ -66,10 +66,11 @@ class MeasuredStep:
         shares: they add up to `step_time`.
         sent: the messages.
         kernels: how many kernels a step has; without an accelerator, pieces of operators.
-        late_fraction: the share of kernels that the device waits for because the host launches them too late.
+        late_fraction: the share of kernels that the device waits for because the host launches them too late; None without
+            an accelerator.
         unassigned: the names without a class that take most time, with their seconds of a step.
-        odd_product_fraction: the share of the time of products of which a size is no multiple of 64; not a number if the
-            trace has no shapes.
+        odd_product_fraction: the share of the time of products of which a size is no multiple of 64; None if the trace
+            has no shapes.
     """
 
     file: str
@@ -82,9 +83,9 @@ class MeasuredStep:
     shares: tuple[Share, ...]
     sent: tuple[Sent, ...]
     kernels: float
-    late_fraction: float
+    late_fraction: float | None
     unassigned: tuple[tuple[str, float], ...]
-    odd_product_fraction: float
+    odd_product_fraction: float | None
 
     def time_of(self, *groups: str, kinds: Sequence[str] = KINDS) -> float:
         """The seconds of all shares of some groups."""
@@ -166,7 +167,7 @@ def _inside(work: Work, bounds: Floats) -> np.ndarray[tuple[int], np.dtype[np.bo
     return np.asarray((step >= 0) & (work.start < bounds[1][step]), np.bool_)
 
 
-def _idle(trace: Trace, busy: Stretches, bounds: Floats) -> tuple[list[Share], float]:
+def _idle(trace: Trace, busy: Stretches, bounds: Floats) -> tuple[list[Share], float | None]:
     """The shares in which nothing runs, by cause, and the share of kernels for which the host is late."""
     gaps = [between(busy, begin, end) for begin, end in bounds.T]
     start, end = (np.concatenate([gap[side] for gap in gaps]) for side in (0, 1))
@@ -188,7 +189,7 @@ def _idle(trace: Trace, busy: Stretches, bounds: Floats) -> tuple[list[Share], f
     number = bounds.shape[1]
     shares = [Share(why, IDLE, PASSES, float(time.sum()) / number) for why, time in causes.items() if time.sum() > 0]
     kernels = max(int(_inside(trace.work, bounds).sum()), 1)
-    return shares, float((told & (until > start)).sum()) / kernels if trace.device else float("nan")
+    return shares, float((told & (until > start)).sum()) / kernels if trace.device else None
 
 
 def _over(ranges: Stretches, moments: Floats) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -227,14 +228,14 @@ def _without_class(trace: Trace, place: Integers, which: object, steps: int) -> 
 TILE = 64
 
 
-def odd_products(trace: Trace, place: Integers, which: object) -> float:
-    """The share of the time of products of which a size is no multiple of a tile; not a number without shapes."""
+def odd_products(trace: Trace, place: Integers, which: object) -> float | None:
+    """The share of the time of products of which a size is no multiple of a tile; None without shapes."""
     product = next(order for order, each in enumerate(classes()) if each.name == "product")
     entries = np.flatnonzero((place == product) & (trace.work.shape >= 0) & which)
     times = trace.work.end[entries] - trace.work.start[entries]
     odd = {shape: _is_odd(trace.shapes[shape]) for shape in set(trace.work.shape[entries].tolist())}
     is_odd = np.array([odd[shape] for shape in trace.work.shape[entries].tolist()], bool)
-    return float(times[is_odd].sum() / times.sum()) if times.sum() > 0 else float("nan")
+    return float(times[is_odd].sum() / times.sum()) if times.sum() > 0 else None
 
 
 def _is_odd(shape: str) -> bool:
