@@ -18,8 +18,9 @@ from amped.calibration.coefficients import MOST_OF_ALL_ROWS
 from amped.calibration.fitting import NOISE, Tell, optimizer, rounded
 from amped.calibration.frozen_steps import Frozen, MeasuredStep, steps_of
 from amped.calibration.step_fit import SETTLED, cost, fitted_steps, weights
-from amped.calibration.step_numbers import Key, Number, drawn, number
+from amped.calibration.step_numbers import Key, Number, drawn, fitted_key, number
 from amped.calibration.written import as_text, as_written, label, temporary_file
+from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Array
 from amped.tables.table_files import KERNELS, LookupTables, table_paths
 from amped.tables.tables import Tables, user_tables
@@ -90,7 +91,11 @@ def fitted_to_all(table: Path | None, lookup_tables: LookupTables = None, tell: 
     """
     optimizer()  # a missing scipy is reported before anything is read
     tables = user_tables(lookup_tables)
-    steps = steps_of(read_measurements(table, lookup_tables), tables, lookup_tables)
+
+    def key_of(origin: LookedUp) -> Key | None:
+        return fitted_key(tables, origin.row, origin.column)
+
+    steps = steps_of(read_measurements(table, lookup_tables), key_of, lookup_tables)
     numbers, reasons = chosen(steps, tables)
     if not numbers:
         raise ConfigError("no row depends on a number that is fitted to steps",
@@ -104,7 +109,7 @@ def fitted_to_all(table: Path | None, lookup_tables: LookupTables = None, tell: 
         if np.max(np.abs(fitted - values) / frozen.drawn.widths) < SETTLED:
             break
         with overlaid(lookup_tables, numbers, fitted) as folder:
-            steps_again = steps_of(read_measurements(table, folder), tables, folder)
+            steps_again = steps_of(read_measurements(table, folder), key_of, folder)
         frozen_again = Frozen(steps_again, numbers, frozen.drawn)
         cost_again = _cost(frozen_again, fitted)
         tell(f"with the choices that belong to these values: cost {cost_again:.2f}, before {lowest_cost:.2f}")

@@ -267,11 +267,8 @@ def _compared(
     return {what: (seconds, time_of(first, is_of), time_of(last, is_of)) for what, seconds, is_of in lines}
 
 
-def as_file(anchor: Anchored) -> str:
-    """The fitted rows as the text of a file of lookup tables.
-
-    amped reads the file if it is in ./lookup_tables/, or with --lookup-tables.
-    """
+def rows_of(anchor: Anchored) -> dict[str, Any]:
+    """The rows of lookup tables with the fitted coefficients, by table and row."""
     layer, rows = label(anchor.content), dict(anchor.content["rows"])
     about = {"aliases": [], "sources": [f"amped calibrate --anchor, amped {__version__}: {layer}"], "fitted_on": layer,
              "anchored_on": layer, "unverified": []}  # fmt: skip
@@ -279,7 +276,15 @@ def as_file(anchor: Anchored) -> str:
         name, device_rows = anchor.rows[table], rows.get(table, {})
         row = device_rows.get(name, {"extends": name}) | columns_written(columns) | about | {"fitted": [*columns]}
         rows[table] = device_rows | {name: row}
-    return as_text(rows)
+    return rows
+
+
+def as_file(anchor: Anchored) -> str:
+    """The fitted rows as the text of a file of lookup tables.
+
+    amped reads the file if it is in ./lookup_tables/, or with --lookup-tables.
+    """
+    return as_text(rows_of(anchor))
 
 
 def label(content: Content) -> str:

@@ -8,21 +8,20 @@ and each row only for the numbers that its time depends on.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from amped.calibration.observations import step_times
-from amped.calibration.step_numbers import Drawn, Key, Number, fitted_key
+from amped.calibration.step_numbers import Drawn, Key, Number
 from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Array
 from amped.engine.resolve import Plan, plan
+from amped.estimation.anchored import step_times
 from amped.estimation.estimation import Estimation
 from amped.tables.table_files import LookupTables
-from amped.tables.tables import Tables
 from amped.validation.measurements import TIME, Measurement
 from amped.validation.residuals import Residual, estimates_of
 
@@ -54,31 +53,35 @@ class MeasuredStep:
         return self.plan.structure_for(self.given)
 
 
-def steps_of(rows: Sequence[Measurement], tables: Tables, lookup_tables: LookupTables) -> list[MeasuredStep]:
+# The key of the number behind a looked-up value; None if nothing fits it.
+KeyOf = Callable[[LookedUp], Key | None]
+
+
+def steps_of(rows: Sequence[Measurement], key_of: KeyOf, lookup_tables: LookupTables) -> list[MeasuredStep]:
     """The steps of the rows of high and medium confidence that have a measured and a predicted time.
 
     Args:
         rows: measurements, read with the same lookup tables.
-        tables: the tables that say which numbers are fitted.
-        lookup_tables: the tables as paths, with which the steps are estimated; their values may differ.
+        key_of: says which numbers are fitted.
+        lookup_tables: the tables as paths, with which the steps are estimated.
     """
     trusted = [measurement for measurement in rows if measurement.confidence != "low"]
     return [
-        _step(residual, residual.times[0], estimate, tables)
+        _step(residual, residual.times[0], estimate, key_of)
         for residuals, estimate in estimates_of(trusted, lookup_tables)
         for residual in residuals
         if estimate is not None and residual.times is not None
     ]
 
 
-def _step(residual: Residual, measured_time: float, estimate: Estimation, tables: Tables) -> MeasuredStep:
+def _step(residual: Residual, measured_time: float, estimate: Estimation, key_of: KeyOf) -> MeasuredStep:
     """The step of a row, with the plan of its time and the fitted number behind each leaf of the plan."""
     sources = estimate.scenario.sources
     step_plan = plan(estimate.scenario.catalogue, (TIME,), sources)
     keys: dict[str, Key] = {}
     for name in step_plan.leaves:
         origin = sources.origins.get(name)
-        if isinstance(origin, LookedUp) and (key := fitted_key(tables, origin.row, origin.column)):
+        if isinstance(origin, LookedUp) and (key := key_of(origin)):
             keys[name] = key
     given = {name: sources.given[name] for name in step_plan.leaves} | step_plan.defaults
     return MeasuredStep(residual, measured_time, keys, plan=step_plan.opened, given=given)

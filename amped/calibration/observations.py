@@ -9,16 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from amped.base.errors import AmpedError
 from amped.configuring.scenario import Scenario
 from amped.configuring.sources import LookedUp
-from amped.engine.axes import JointAxis
-from amped.engine.evaluate import NO_TUPLES, Array, run
-from amped.engine.resolve import Plan, plan
+from amped.engine.evaluate import Array
+from amped.engine.resolve import plan
+from amped.estimation.anchored import step_times
 from amped.estimation.estimation import with_layout
 from amped.estimation.validated import Ground
 from amped.tables.table_files import KERNELS, LookupTables
@@ -100,16 +97,3 @@ def _step_times(scenario: Scenario) -> tuple[dict[str, float], Callable[[Mapping
         return step_times(step_plan, sources.given, columns, len(next(iter(values.values()))))
 
     return start, times
-
-
-def step_times(step_plan: Plan, given: Mapping[str, Any], columns: Mapping[str, Array], length: int) -> Array:
-    """The times of a planned step for several settings.
-
-    Args:
-        step_plan: the formulas of the time.
-        given: the values of the plan's leaves, by name.
-        columns: for each leaf that differs between settings, its value in each setting.
-        length: the number of settings.
-    """
-    joint = JointAxis(columns, worthwhile=0.0) if columns else NO_TUPLES
-    return np.broadcast_to(run(step_plan, given, joint, keep=frozenset({TIME}))[TIME].reshape(-1), (length,))

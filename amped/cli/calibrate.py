@@ -32,7 +32,7 @@ class Fit:
         --accelerator ROW: Accelerator to fit; else each in the table.
         --kernels PATH: Fit to kernels: a table of them, or a folder.
         all_rows --all: Fit accelerators and software at once.
-        --anchor FILE: Fit to one layer of `amped bench anchor`.
+        --anchor FILE: Fit to one layer, or to a few steps.
         --output -o FILE: New file of the rows, or its folder.
         --dry-run: Fit and print, but write nothing.
         --write: With --all: into the tables of this checkout.
@@ -104,8 +104,9 @@ def calibrate(asked: Fit) -> None:
     --write puts them into the tables of a checkout, and makes the tables of numbers and of errors behind bands again.
     With --kernels, the coefficients of products and attention are fitted to measured kernels, before any step is used:
     the fit sees four shapes of five, and the error of the fifth is printed.
-    With --anchor, one measured layer (amped bench anchor) gives rates and traffic of its accelerator and its software.
-    All but --anchor needs scipy: pip install 'amped[fit]'.
+    With --anchor, one measured layer (amped bench anchor) gives rates and traffic of its accelerator and its software; or
+    the steps of a table or of a log move each number by what they tell of it, as --anchor of other verbs does.
+    All but an anchor of a layer needs scipy: pip install 'amped[fit]'.
 
     Example: amped calibrate --accelerator "V100 SXM2 16GB" -o my_tables/kernel_efficiencies.json
     """

@@ -39,6 +39,7 @@ Config:
     --term WORD: on_demand, spot, capacity_block, 1y, 3y.
     --grid NAME: Whose electricity (`amped list grids`).
     --lookup-tables DIR: Your own lookup tables; repeatable.
+    --anchor FILE: Your measured step (table, log) or layer.
     --formulas FILE: Your own formulas: a Python file, run.
     --anyway: Accept parts without a known bound.
     --ideal: All days train: no failures, no checkpoints.

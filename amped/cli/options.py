@@ -20,6 +20,7 @@ from amped.base.aliases import aliases
 from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.base.files import exists, free_stamp, is_folder, output_file, write_atomically
+from amped.cli.anchoring import anchor_words, anchored_tables
 from amped.cli.described import SHORT as SHORT
 from amped.cli.described import in_order, parameters, without_options
 from amped.configuring.not_modeled import ANYWAY
@@ -90,6 +91,7 @@ def asked(
     config: str = DEFAULT_CONFIG,
     settings: list[str] | None = None,
     lookup_tables: Folders = None,
+    anchor: Path | None = None,
     formulas: Path | None = None,
     anyway: bool = False,
     ideal: bool = False,
@@ -101,7 +103,8 @@ def asked(
         raise ConfigError(problem, "keep one; `amped compare` takes two")
     values = changes(settings, **short) | flags(anyway, ideal)
     is_named = named_config is not None or config != DEFAULT_CONFIG
-    return Asking((named_config or config) if is_named else None, values, lookup_tables, formulas)
+    tables = lookup_tables if anchor is None else anchored_tables(anchor, values, lookup_tables)
+    return Asking((named_config or config) if is_named else None, values, tables, formulas)
 
 
 def flags(anyway: bool, ideal: bool) -> dict[str, object]:
@@ -207,8 +210,9 @@ def overrides(settings: list[str]) -> dict[str, object]:
 
 
 def table_words(lookup_tables: LookupTables) -> tuple[str, ...]:
-    """The words `--lookup-tables DIR` that name these tables."""
-    return tuple(word for path in table_paths(lookup_tables) for word in ("--lookup-tables", str(path)))
+    """The words `--lookup-tables DIR` that name these tables; of rows that `--anchor` made, these words."""
+    words = (anchor_words(path) or ("--lookup-tables", str(path)) for path in table_paths(lookup_tables))
+    return tuple(chain.from_iterable(words))
 
 
 def _is_layout(name: str) -> bool:

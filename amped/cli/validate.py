@@ -36,6 +36,7 @@ class Comparison:
         --template: Print a table to fill with your own runs.
         --kernels PATH: Compare kernels: a table or a folder of them.
         --bands: How wide bands are, and whether they hold.
+        --anchored: Predict larger runs from the smallest.
         --as-typed: Rows as people type them, without switches.
         --order: Tell which of two alike runs is faster.
         --leave-out: Predict each by a fit to all others.
@@ -54,6 +55,7 @@ class Comparison:
     template: bool = False
     kernels: Path | None = None
     bands: bool = False
+    anchored: bool = False
     as_typed: bool = False
     order: bool = False
     leave_out: Literal["source", "accelerator", "stack", "all"] | None = None
@@ -88,6 +90,8 @@ def validate(asked: Comparison) -> None:
     its accelerator, with `stack` without all runs of its software, with `all` without both. Below: the bands of each class.
     --bands shows for each class of what may be new (source, accelerator, stack) how wide its bands are, and how many runs they hold,
     by the errors that come with amped.
+    --anchored takes networks that ran on several numbers of accelerators, and predicts the larger runs as with --anchor of the
+    smallest one; nothing was fitted to their source.
     --as-typed takes of each training step what a person types (network, machine, degrees, batch, precision, recomputation, and
     software with its release, then its name alone), and the recipes of the software for what only a benchmark does.
     --order takes pairs of runs that are alike, and tells in how many amped puts them in the measured order.
@@ -105,6 +109,8 @@ def validate(asked: Comparison) -> None:
         typer.echo(shipped_text(FOLDER, TEMPLATE), nl=False)
     elif asked.bands:
         _show_bands(asked)
+    elif asked.anchored:
+        _show_anchored(asked)
     elif asked.kernels is not None:
         _print_kernels(asked.kernels, asked)
     elif asked.as_typed:
@@ -135,6 +141,18 @@ def _show_bands(asked: Comparison) -> None:
         options.show_json({law.quantity: plain(bands_checked(validated(), law)) for law in ERROR_LAWS}, allow_nan=False)
     else:
         options.show(bands(validated()))
+
+
+def _show_anchored(asked: Comparison) -> None:
+    """Prints how well the smallest run of each network predicts its larger ones."""
+    from amped.calibration.anchored_check import families
+    from amped.report import anchoring
+
+    found = families(asked.table, asked.lookup_tables, options.tell)
+    if asked.as_json:
+        options.show_json(anchoring.as_json(found), allow_nan=False)
+    else:
+        options.show(anchoring.anchored(found))
 
 
 def _show_as_typed(asked: Comparison) -> None:

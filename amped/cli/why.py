@@ -24,9 +24,6 @@ class Run(NamedTuple):
     report: RenderableType
 
 
-# The characters at the begin of a log in which a framework prints its arguments.
-HEAD = 1_000_000
-
 
 @options.bundled(question=options.asked)
 def why(
@@ -80,11 +77,11 @@ def _of_log(question: options.Asking, log: Path) -> options.Asking:
     """
     from amped.interop import megatron
     from amped.interop.as_config import as_config
+    from amped.interop.logs.reading import head_of
 
     if question.config is not None or "model" in question.values:
         return question
-    with log.open(encoding="utf-8", errors="replace") as file:
-        head = file.read(HEAD)
+    head = head_of(log)
     if not megatron.is_log(head):
         raise ConfigError(f"{log} prints no arguments that amped reads", "name the config, or --model and --system")
     options.tell_notices([f"the configuration is that of the arguments in {log}; `amped import {log}` shows it"])

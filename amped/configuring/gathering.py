@@ -285,7 +285,7 @@ class _Builder:
         """
         self.sources.rows[category] = row
         self.notices += [*filter(None, (row.preliminary,)), *row.notices]
-        if not row.is_shipped and self.tables.ships(row.table, row.name):
+        if not row.is_shipped and self.tables.ships(row.table, row.name) and not row.columns.get("anchored_on"):
             self.notices.append(f"row '{row.name}' of {row.file} takes the place of amped's own row{_kept(row)}")
         section = ACCELERATOR if category == KERNELS else category
         dropped = [e.name for e in self.entries.values() if e.category == section and e.name in row.columns]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from amped.calibration.anchor import Anchored
+from amped.calibration.anchor import Anchored, label
 from amped.calibration.calibrate import MOST_LOSS, Calibration
 from amped.calibration.coefficients import MOST_OF_AN_ACCELERATOR, Coefficient
 from amped.calibration.kernel_fit import KernelFit
@@ -73,9 +73,9 @@ def _remarks(c: Calibration) -> Iterator[str]:
 
 
 @drawn
-def anchor(anchored: Anchored, label: str) -> Iterator[Part]:
+def anchor(anchored: Anchored) -> Iterator[Part]:
     """The coefficients that one measured layer gives, and its measured and predicted times."""
-    yield f"anchored on {label}", "bold"
+    yield f"anchored on {label(anchored.content)}", "bold"
     heads = ("coefficient", "row", "before", "anchored")
     rows = [(name, f"{anchored.rows[table_name]}", human.digits(anchored.before[name]), human.digits(value))
             for table_name, values in anchored.values.items() for name, value in values.items()]  # fmt: skip

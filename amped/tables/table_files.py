@@ -22,7 +22,17 @@ SHIPPED = (ACCELERATORS, MODELS, SYSTEMS, LINKS, KERNELS, SOFTWARE)
 # Columns that describe the row itself, and not the thing in it. The first five are lists of text.
 LISTS = ("aliases", "sources", "sources_opened", "unverified", "fitted")
 OF_COLUMNS = ("unverified", "fitted")
-ABOUT = (*LISTS, "fitted_on", "anchored_on", "own_runs", "notes", "description", "extends", "preliminary")
+ABOUT = (
+    *LISTS,
+    "fitted_on",
+    "anchored_on",
+    "anchored_runs",
+    "own_runs",
+    "notes",
+    "description",
+    "extends",
+    "preliminary",
+)
 # What a product costs and draws: a derived row is another product, and has no price and no power until it says so. With some of
 # them, it says what is predicted from them.
 PREDICTED_FROM = {"accelerator_price": "cost", "thermal_design_power": "energy"}

@@ -14,10 +14,10 @@ from amped.estimation.estimation import Estimation
 from amped.tables.stacks import UNKNOWN_STACK
 from amped.tables.table_files import SOFTWARE, LookupTables
 from amped.tables.tables import Tables, user_tables
-from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import GIVEN_NETWORK
 from amped.validation.facts import ESSENTIAL, FACTS
-from amped.validation.table import MEASURED, PACES, STEP, Row, read_table
+from amped.validation.logged import read_runs
+from amped.validation.table import MEASURED, PACES, STEP, Row
 
 TIME, THROUGHPUT, FLOP_RATE, UTILIZATION = COMPARED = tuple(MEASURED[column][0] for column in PACES)
 MEMORY = "memory_per_accelerator_bytes"
@@ -143,13 +143,13 @@ def read_measurements(table: str | Path | None = None, lookup_tables: LookupTabl
     """The measurements of a table; by default, of the table that comes with amped.
 
     Args:
-        table: a file of comma-separated values; `amped validate --template` prints its columns.
+        table: a file of comma-separated values (`amped validate --template` prints its columns), or the log of a run.
         lookup_tables: a folder of lookup tables that overrule the shipped ones.
 
     Raises:
         AmpedError: for a table that cannot be read. A row that cannot be modeled is returned with its reason.
     """
-    return measurements(read_table(table, catalogue()), lookup_tables)
+    return measurements(read_runs(table), lookup_tables)
 
 
 def measurements(rows: Sequence[Row], lookup_tables: LookupTables = None) -> list[Measurement]:

@@ -23,8 +23,8 @@ from amped.estimation.own_runs import own_runs
 from amped.estimation.validated import CAUSAL_UTILIZATION, Ground, Left, Validated
 from amped.tables.table_files import KERNELS, SOFTWARE, LookupTables
 from amped.tables.tables import user_tables
-from amped.theory.language.catalogue import catalogue
 from amped.validation.as_typed import Typed, as_typed
+from amped.validation.logged import read_runs
 from amped.validation.measurements import (
     COMPARED,
     FLOP_RATE,
@@ -35,7 +35,7 @@ from amped.validation.measurements import (
     Taken,
     measurements,
 )
-from amped.validation.table import STEP, Row, read_table
+from amped.validation.table import STEP, Row
 
 # The smallest error. A prediction is above 0, so that its error is above -1; but beside a measurement that is far too large,
 # rounding gives -1.
@@ -147,7 +147,7 @@ def residuals(
     Raises:
         AmpedError: for a table that cannot be read.
     """
-    rows = read_table(table, catalogue())
+    rows = read_runs(table)
     if typed is not None:
         tables = user_tables(lookup_tables)
         rows = [as_typed(row, typed, tables) for row in rows if row.texts.get("kind", STEP) == STEP]

@@ -45,8 +45,10 @@ MEASURED = {
     "measured_memory_bytes": ("memory_per_accelerator_bytes", "byte"),
     "measured_spread_fraction": ("spread_fraction", "1"),
 }
+# The log of a run, which says what was measured.
+LOG = "log"
 # The columns of which a row fills one at least.
-ANSWERS = (*MEASURED, "ran_out_of_memory")
+ANSWERS = (*MEASURED, "ran_out_of_memory", LOG)
 # The columns that say how long a step takes, the most direct first.
 PACES = tuple(MEASURED)[:4]
 UTILIZATION, PERCENT = "measured_model_flops_utilization", "%"
@@ -63,8 +65,8 @@ LEAST_MEASURED = 1e-12
 # What no table can do without.
 NEEDED = "a first line with the names of its columns, one of them for what was measured (such as measured_step_time)"
 NO_MEASUREMENT = f"leave it out, or put it into 'notes'; what is compared: {', '.join(MEASURED)}"
-# The columns for people, which no prediction reads.
-TEXTS = ("id", "group", "source", "source_ref", "network", "notes")
+# The columns of texts, which no prediction reads.
+TEXTS = ("id", "group", "source", "source_ref", "network", "notes", LOG)
 # The columns that hold several things, separated by semicolons.
 LISTS = ("set", "open", "not_modeled")
 OWN = (*TEXTS, *WORDS, *LISTS, *MEASURED)
@@ -394,7 +396,7 @@ def _row_problems(row: Row, columns: Iterable[str]) -> Iterator[Problem]:
         row: the row.
         columns: the columns of the table.
     """
-    if not row.measured and row.texts.get("ran_out_of_memory") != "true":
+    if not row.measured and LOG not in row.texts and row.texts.get("ran_out_of_memory") != "true":
         where = row.place(*dict.fromkeys(name for name in columns if name in ANSWERS))
         yield Problem("nothing was measured", where, f"fill one of {', '.join(PACES)} or measured_memory_bytes")
     for name in {*row.open} & {*row.settings}:

@@ -100,7 +100,7 @@ def test_a_restart_and_another_batch_are_told(tmp_path: Path) -> None:
     again = "".join(LINES["Megatron-LM"](number, 2.0) + "\n" for number in (10, 11, 12))
     path = written(tmp_path, "Megatron-LM", more=again)
     notices = measured(read_log(path), path, 128.0, TOKENS).notices
-    assert any("starts again 1 times (first in line 25)" in notice for notice in notices)
+    assert any("starts again once (first in line 25)" in notice for notice in notices)
     assert any("global batch of 64, and the config 128" in notice for notice in notices)
 
 

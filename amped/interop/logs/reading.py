@@ -22,6 +22,8 @@ ESCAPE, COLORS = "\x1b", re.compile(r"\x1b\[[0-9;]*m")
 SECONDS, MILLISECONDS, TOKENS, SAMPLES, CLOCK = (
     "seconds", "milliseconds", "tokens a second of an accelerator", "samples a second", "clock",
 )  # fmt: skip
+# The characters at the begin of a log in which a framework prints its arguments, and by which a log is told from a table.
+HEAD = 1_000_000
 MOST_SHOWN = 60
 PATTERNS = ("step", "batch", "memory")
 
@@ -112,6 +114,23 @@ def read_log(path: Path) -> Log:
         raise FileError(f"cannot be read: {error.strerror}", file=str(path)) from None
     except FileError as error:
         raise FileError(error.problems, file=str(path)) from None
+
+
+def head_of(path: Path) -> str:
+    """The characters at the begin of a log in which a framework prints its arguments."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(HEAD)
+    except OSError as error:
+        raise FileError(f"cannot be read: {error.strerror}", file=str(path)) from None
+
+
+def is_log(path: Path) -> bool:
+    """Whether a line in the first ones of a file tells of a training step."""
+    return path.is_file() and any(
+        known.marker in line and known.step.search(COLORS.sub("", line))
+        for line in head_of(path).splitlines() for known in formats()
+    )  # fmt: skip
 
 
 def _pieces(file: IO[str]) -> Iterator[tuple[int, str]]:

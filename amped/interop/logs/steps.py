@@ -130,6 +130,7 @@ def _notices(log: Log, batch: float, tokens: float) -> Iterator[str]:
         if after <= before
     ]
     if restarts:
-        yield f"the run starts again {len(restarts)} times (first in line {restarts[0]})"
+        times = "once" if len(restarts) == 1 else f"{len(restarts)} times"
+        yield f"the run starts again {times} (first in line {restarts[0]})"
     if others := [size for size in log.batches if size != batch]:
         yield f"the log says a global batch of {', '.join(map(str, others))}, and the config {batch:g}"
