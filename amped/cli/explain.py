@@ -25,6 +25,7 @@ def explain(asked: options.Scenario, name: str, depth: int = 3, inside: bool = F
 
     tree = explained(asked, name, inside)
     options.tell_name(name, tree.name)
+    options.tell_notices(asked.sources.preliminary)
     if as_json:
         options.show_json(asdict(tree))
         return

@@ -36,6 +36,7 @@ def scenario_summary(
 
     names = [*(named_configs or ()), *(configs or ())] or ["default"]
     estimations = [estimated(read_scenario(config, given, lookup_tables)) for config in names]
+    options.tell_notices(dict.fromkeys(notice for e in estimations for notice in e.scenario.sources.preliminary))
     files = [
         (f"scenario_summary_{Path(c).stem}.{form}", plots.pie_charts(e, form))
         for c, e in zip(names, estimations, strict=True)

@@ -72,7 +72,13 @@ def draft(
         raise MappingError(what, "take more --nodes; `amped explore` of the same words tries offload, too")
     config: dict[str, Any] = {
         "$schema": schema_uri(),
-        "description": f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}; written by amped init",
+        "description": "; ".join(
+            (
+                f"{rows[NETWORK].name} on {nodes} x {rows[SYSTEM].name}",
+                "written by amped init",
+                *scenario.sources.preliminary,
+            )
+        ),
     }
     if scenario.sources.not_modeled:
         config[KEY] = [entry.written() for entry in scenario.sources.not_modeled]

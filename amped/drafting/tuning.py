@@ -60,8 +60,10 @@ class Way:
         return self.estimate.choices["adapters"] != "none"
 
     def to_dict(self) -> dict[str, Any]:
-        """The way as plain data."""
-        return {"method": self.method, "fits": self.fits, "remedy": self.remedy, "results": self.estimate.to_dict()}
+        """The way as plain data, with notices on preliminary rows, if any."""
+        told = self.estimate.scenario.sources.preliminary
+        way = {"method": self.method, "fits": self.fits, "remedy": self.remedy, "results": self.estimate.to_dict()}
+        return way | ({"notices": told} if told else {})
 
 
 def tuned(asking: Asking, methods: Sequence[str] = USUAL, epochs: float = 1.0) -> list[Way]:

@@ -251,8 +251,10 @@ class Why(Shown):
         return self.waterfall
 
     def to_dict(self) -> dict[str, Any]:
-        """Step time, waterfall, and changes or suspects, as plain data."""
+        """Step time, waterfall, and changes or suspects, as plain data; notices on preliminary rows, if any."""
+        preliminary = self.estimate.scenario.sources.preliminary
         step = {"step_time": self.estimate["step_time"], "waterfall": [*self.waterfall]}
+        step |= {"notices": preliminary} if preliminary else {}
         if self.measured_step_time is None:
             lists = {"changes": [asdict(change) for change in self.changes], "recipe": [asdict(s) for s in self.recipe]}
             return step | lists

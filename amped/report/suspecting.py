@@ -24,6 +24,7 @@ NOTHING = "No parameter that was tried explains a tenth of the difference alone.
 def suspected(e: Estimation, measured: float, found: Sequence[Suspect]) -> Iterator[Part]:
     """The measured step beside the estimate, what the estimate is made of, and suspects that would explain the step."""
     yield from heading(e)
+    yield from ((notice, "yellow") for notice in e.scenario.sources.preliminary)
     yield ""
     yield "\n".join(wrapped(causes(e), columns())) + "\n"
     yield from lines(e)

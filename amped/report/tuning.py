@@ -28,6 +28,7 @@ def tuning(ways: Sequence[Way], words: Sequence[str]) -> Iterator[Part]:
     """
     best = ways[0]
     yield what_is_trained(best.estimate), "bold"
+    yield from ((notice, "yellow") for notice in best.estimate.scenario.sources.preliminary)
     tokens = human.scaled(best.estimate["tokens_to_train"], "", 3)
     assumed = " (assumed)" if best.settings.get("tokens_to_train") == ADAPTER_TOKENS else ""
     yield f"{batch_in_words(best.estimate)}; {tokens} tokens in all{assumed}"

@@ -43,6 +43,7 @@ def reasons(e: Estimation, changes: Sequence[Improvement], number: int, steps: S
 def _singly(e: Estimation, changes: Sequence[Improvement], number: int) -> Iterator[Part]:
     """Sentences on the waits of a step, and the changes that gain most by themselves."""
     yield from heading(e)
+    yield from ((notice, "yellow") for notice in e.scenario.sources.preliminary)
     yield ""
     if not e["fits_in_memory"]:
         _, memory, style = fit(e)

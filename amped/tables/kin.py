@@ -187,10 +187,14 @@ def of_kin(kernels: Row, kin: Kin, column: str) -> float:
 
 
 def _formats(row: Row) -> frozenset[str]:
-    """The formats of an accelerator's matrix units; one that has only the rate of a wider format is not one of them."""
+    """The formats of an accelerator's matrix units; one that has only the rate of a wider format is not one of them.
+
+    A peak that its row leaves empty is of a format that the units have, at a rate that no source agrees on.
+    """
     rates = {name: _number(row, f"{name}_peak_flop_rate", "flop/s") or 0.0 for name in FORMATS}
     wider = {"bf16": 0.0, "fp8": rates["bf16"], "fp4": rates["fp8"]}
-    return frozenset(name for name in FORMATS if rates[name] > wider[name])
+    is_empty = {name: row.columns.get(f"{name}_peak_flop_rate", 0.0) is None for name in FORMATS}
+    return frozenset(name for name in FORMATS if is_empty[name] or rates[name] > wider[name])
 
 
 def _number(row: Row, column: str, unit: str) -> float | None:

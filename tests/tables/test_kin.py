@@ -36,6 +36,9 @@ CHOICES = {
     "MTT S5000": "H20", "VR200": "B300",
     # For GB10 an expert would say RTX 5090, of the same matrix units; its power a FLOP is that of GB300.
     "GB10": "GB300", "Arc Pro B60": "RTX A6000", "MI455X": "MI325X",
+    "L20": "RTX 4090", "A10G": "RTX 3090", "H200 NVL": "H200 SXM", "RTX PRO 6000 Blackwell Workstation": "RTX 5090",
+    "MI308X": "MI300X", "MI440X": "MI325X", "MI430X": "MI325X", "Gaudi 1": "Gaudi 3", "TPU 8t": "TPU v6e Trillium",
+    "Ascend 910C": "Ascend 910B", "Ascend 950PR": "Ascend 910B", "Ascend 950DT": "Ascend 910B",
 }  # fmt: skip
 
 

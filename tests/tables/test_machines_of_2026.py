@@ -5,30 +5,23 @@ import pytest
 import amped
 from amped.base.errors import ResolveError
 from amped.tables.table_files import ACCELERATORS, PEAKS, SYSTEMS
-from amped.tables.tables import Tables, system_built_with, system_of_its_form
+from amped.tables.tables import Tables, system_built_with
+from tests.helpers.culprits import for_each
 
-PRELIMINARY = {"VR200": "2026-03-16", "MI455X": "2026-01-05"}
+PRELIMINARY = {
+    "VR200": "2026-03-16", "MI455X": "2026-01-05", "MI440X": "2026-01-05", "MI430X": "2026-01-05",
+    "Ascend 950PR": "2025-09-18", "Ascend 950DT": "2025-09-18", "TPU 8t": "2026-04-22",
+}  # fmt: skip
+# Rows whose peaks the maker has not published, or whose sources contradict one another.
+WITHOUT_PEAKS = ("MI308X", "Gaudi 1")
 
 
-@pytest.mark.parametrize("name", Tables().names(ACCELERATORS))
-def test_no_accelerator_is_answered_on_another_vendors_network(name):
+@for_each(Tables().names(ACCELERATORS))
+def test_an_accelerator_has_a_system_of_its_own_and_so_is_answered_on_no_other_makers_network(name):
     tables = Tables()
-    system = system_of_its_form(name, tables)
-    if system is not None and system_built_with(name, tables) is None:
-        row = tables.row(SYSTEMS, system)
-        other = tables.row(ACCELERATORS, row.column("accelerator"))
-        is_any_box_of_cards = str(row.columns.get("scale_up_link")).startswith("PCIe")
-        assert is_any_box_of_cards or other.column("vendor") == tables.row(ACCELERATORS, name).column("vendor")
-
-
-@pytest.mark.parametrize(
-    "name", ["Trainium 3", "RTX PRO 6000", "GB10", "Arc Pro B60", "MI325X", "MI350X", *PRELIMINARY]
-)
-def test_an_accelerator_of_2026_has_a_system_of_its_own(name):
-    tables = Tables()
-    system = tables.row(SYSTEMS, str(system_built_with(name, tables)))
     accelerator = tables.row(ACCELERATORS, name)
-    assert system.column("accelerator") == accelerator.name
+    system = tables.row(SYSTEMS, str(system_built_with(name, tables)))
+    assert system.column("accelerator") in (accelerator.name, *accelerator.ancestors)
     assert accelerator.columns.get("preliminary") == system.columns.get("preliminary") == PRELIMINARY.get(name)
 
 
@@ -43,10 +36,10 @@ def test_a_whole_trn3_ultraserver_has_the_peaks_bandwidths_and_memory_that_its_v
     assert network == 28_800  # Gbit/s
 
 
-@pytest.mark.parametrize("name", PRELIMINARY)
+@pytest.mark.parametrize("name", [*PRELIMINARY, *WITHOUT_PEAKS])
 def test_peaks_that_are_left_empty_are_told_with_what_can_be_asked(name):
     with pytest.raises(ResolveError) as refusal:
-        amped.estimate(model="GPT-2 small", accelerator=name, gpus=72)
+        amped.estimate(model="GPT-2 small", accelerator=name, gpus=8)
     told = str(refusal.value)
     row = Tables().row(ACCELERATORS, name)
     empty = [peak for peak in PEAKS if peak in row.columns and row.columns[peak] is None]

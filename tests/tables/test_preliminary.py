@@ -36,6 +36,9 @@ ASKED = {
     "explore": ("explore", "--vary", "system=Coming,DGX H100", "--gpus", "8"),
     "explore, ranked": ("explore", "--vary", "system=Coming,DGX H100", "--gpus", "8", "--top", "2"),
     "recommend": ("recommend", "--system", "Coming", "--deadline", "2000 days"),
+    "tune": ("tune", "--system", "Coming", "--gpus", "8", "--method", "lora"),
+    "why": ("why", "--system", "Coming", "--gpus", "8"),
+    "whatif": ("whatif", "--system", "Coming", "--gpus", "8", "--set", "dropout=0.1"),
 }
 
 
@@ -51,6 +54,20 @@ def test_each_answer_tells_it_with_the_date(table, verb):
 def test_each_answer_for_machines_has_a_notice(table, verb):
     written = printed(*ASKED[verb], "--model", "GPT-2 small", "--lookup-tables", table, "--json")
     assert TOLD in written
+
+
+@pytest.mark.thorough
+def test_a_config_that_is_written_tells_it_too(table):
+    asked = ("--model", "GPT-2 small", "--system", "Coming", "--gpus", "8", "--lookup-tables", table)
+    assert TOLD in json.loads(printed("init", *asked))["description"]
+
+
+@pytest.mark.thorough
+def test_the_page_with_sliders_tells_it(table):
+    from amped.web.answers import Desk
+
+    state = {"model": "GPT-2 small", "system": "Coming", "gpus": "8"}
+    assert TOLD in json.dumps(Desk(table).estimate({"state": state}))
 
 
 def test_a_row_that_extends_a_preliminary_one_is_preliminary_until_it_says_otherwise(tmp_path):
