@@ -18,7 +18,7 @@ _COMMAND = re.compile(r"(`amped [^`]*`|\bamped [a-z-]+ -.*$)", re.M)
 # An option, and a value that can be told from the sentence around it: quoted, a number, a placeholder, NAME=VALUE.
 _QUOTED = r"'[^']*'|\"[^\"]*\""
 _OPTION = re.compile(
-    rf"--(?P<name>[a-z][a-z0-9-]*)(?:[ =](?P<value>{_QUOTED}|[A-Za-z_]+=(?:{_QUOTED}|[^\s;:)]+)|-?\d[\w.]*|[A-Z]{{2,}}\b))?"
+    rf"--(?P<name>[a-z][a-z0-9-]*)(?:[ =](?P<value>{_QUOTED}|[A-Za-z_][A-Za-z0-9_]*=(?:{_QUOTED}|[^\s;:)]+)|-?\d[\w.]*|[A-Z]{{2,}}\b))?"
 )
 # Options whose value is a small word.
 _OF_WORDS = re.compile(r"--(cloud|term|region|grid|manner|packing) ([a-z][\w-]*)(?= or |[,;)]|$)")
