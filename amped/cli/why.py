@@ -24,7 +24,6 @@ class Run(NamedTuple):
     report: RenderableType
 
 
-
 @options.bundled(question=options.asked)
 def why(
     question: options.Asking,
