@@ -211,7 +211,7 @@ def _sent(work: Work, place: Integers, bounds: Floats) -> Iterator[Sent]:
             hidden = sum(
                 both(part, within(*beside, begin, end)) for part, (begin, end) in zip(parts, bounds.T, strict=True)
             )
-            yield Sent(each.name, time / len(parts), hidden / len(parts))
+            yield Sent(each.name, time / len(parts), max(hidden, 0.0) / len(parts))
 
 
 def _without_class(trace: Trace, place: Integers, which: object, steps: int) -> Iterator[tuple[str, float]]:
