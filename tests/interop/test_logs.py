@@ -1,14 +1,16 @@
 """Logs of runs: lines as frameworks print them, with steps that a person reads off; none is a real run."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from amped.base.errors import FileError
+from amped.base.errors import AmpedError, FileError
 from amped.interop.logs.reading import formats, read_log
 from amped.interop.logs.steps import Measured, measured
+from amped.validation.measurements import read_measurements
 from tests.helpers.cli import amped as command
 
 GIB = 2**30
@@ -85,7 +87,84 @@ def test_a_progress_bar_is_read_over_tens_of_seconds_and_the_bar_of_an_evaluatio
     run = read(path)
     assert run.framework == "transformers and TRL"
     assert run.step_time == pytest.approx(2.0)
-    assert any("progress bar" in notice for notice in run.notices)
+    assert any("the clock of transformers and TRL, over ten seconds" in notice for notice in run.notices)
+
+
+def tensorboard(steps: list[float]) -> str:
+    """The export of one scalar: the time since 1970 at which each step was written."""
+    ends = [1_750_000_000 + sum(steps[:n]) for n in range(1, len(steps) + 1)]
+    return "Wall time,Step,Value\n" + "".join(f"{end:.4f},{n},7.1\n" for n, end in enumerate(ends, 1))
+
+
+def chart(steps: list[float]) -> str:
+    """The export of a chart of Weights & Biases: one metric of one run, with its range."""
+    head = '"Step","big-sky-7 - iteration-time","big-sky-7 - iteration-time__MIN","big-sky-7 - iteration-time__MAX"\n'
+    return head + "".join(f'"{n}","{s}","{s}","{s}"\n' for n, s in enumerate(steps, 1))
+
+
+def history(steps: list[float]) -> str:
+    """The history of a run of Weights & Biases: a line without a pace is of an evaluation."""
+    lines = [f"{n},{n},{2.0 * n:.3f},{round(TOKENS / s)},40.0,\n" for n, s in enumerate(steps, 1)]
+    return ",_step,_runtime,throughput(tps),memory/max_reserved(GiB),eval/loss\n" + "".join(
+        [*lines[:9], "9,9,20.0,,,1.5\n", *lines[9:]]
+    )
+
+
+@pytest.mark.parametrize(("text", "name"), [(chart(STEPS), "Weights & Biases"), (history(STEPS), "Weights & Biases"), (tensorboard([2.0] * 40), "TensorBoard")])  # fmt: skip
+def test_exported_tables_are_logs(text: str, name: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(text)
+    run = read(path)
+    assert run.framework == name
+    assert run.step_time == pytest.approx(2.0, rel=1e-3)
+    assert run.memory_bytes == (40 * GIB if "memory" in text else 0.0)
+    assert [(step.number, step.line) for step in run.left_out] == {
+        chart(STEPS): [(18, 19)],
+        history(STEPS): [(18, 20)],
+    }.get(text, [])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (chart(STEPS).replace('"10","2.0"', '"10","2.0x"'), "line 11: the step of Weights & Biases in it is damaged"),
+        (chart(STEPS).replace('"10","2.0","2.0"', '"10","2.0"'), "line 11"),
+        (
+            "Step,a - iteration-time,b - iteration-time\n1,2.0,2.0\n",
+            "several runs: a - iteration-time, b - iteration-time",
+        ),
+        ("Wall time,Step,Value\n", "no line tells of a training step"),
+    ],
+)
+def test_damaged_tables_and_those_of_several_runs_are_refused(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.csv"
+    path.write_text(text)
+    with pytest.raises(FileError, match=re.escape(told)):
+        read_log(path)
+
+
+def test_a_table_of_runs_takes_logs_and_their_arguments(tmp_path: Path) -> None:
+    """The row says on what it ran, the log the rest; what the two say differently is refused with its line."""
+    path = with_arguments(tmp_path)
+    table = tmp_path / "runs.csv"
+    table.write_text(f"id,system,log\nmine,DGX H100,{path.name}\n")
+    (run,) = read_measurements(table)
+    assert run.reason == ""
+    assert run.row.measured["step_time"] == pytest.approx(2.0)
+    assert (run.settings["layers"], run.settings["tensor_parallel_degree"], run.settings["system"]) == (
+        8,
+        2,
+        "DGX H100",
+    )
+    (alone,) = read_measurements(path)
+    assert "on what (accelerator or system)" in alone.reason
+    table.write_text(f"id,system,log,gbs\nmine,DGX H100,{path.name},128\n")
+    with pytest.raises(AmpedError, match=r"line 2, column 'log'.*global batch of 64, and the row 128"):
+        read_measurements(table)
+    (tmp_path / "hf.log").write_text("\n".join(LINES["DeepSpeed"](n, s) for n, s in enumerate(STEPS, 1)))
+    table.write_text("id,model,system,gpus,log\nmine,Llama 3 8B,DGX H100,8,hf.log\n")
+    with pytest.raises(AmpedError, match="no batch_size"):
+        read_measurements(table)
 
 
 def test_memory_that_megatron_reports_is_the_most_of_all_ranks(tmp_path: Path) -> None:
@@ -146,17 +225,22 @@ def test_why_takes_the_step_of_a_log(tmp_path: Path) -> None:
     assert "prints no arguments that amped reads" in refused.stderr
 
 
-def test_the_arguments_that_megatron_prints_are_the_config_of_its_log(tmp_path: Path) -> None:
-    """A network of 8 layers on 8 accelerators, as Megatron-LM prints its arguments."""
+def with_arguments(folder: Path) -> Path:
+    """A log of a network of 8 layers on 8 accelerators, as Megatron-LM prints its arguments."""
     arguments = {
         "num_layers": 8, "hidden_size": 2048, "num_attention_heads": 16, "ffn_hidden_size": 8192, "seq_length": 2048,
         "max_position_embeddings": 2048, "padded_vocab_size": 32000, "micro_batch_size": 2, "global_batch_size": 64,
         "tensor_model_parallel_size": 2, "pipeline_model_parallel_size": 1, "world_size": 8, "data_parallel_size": 4,
         "train_iters": 100, "bf16": True, "swiglu": False, "use_flash_attn": True, "add_bias_linear": True,
     }  # fmt: skip
-    path = written(tmp_path, "Megatron-LM")
+    path = written(folder, "Megatron-LM")
     block = "".join(f"  {name} {'.' * (48 - len(name))} {value}\n" for name, value in arguments.items())
     path.write_text(f"------------------------ arguments ------------------------\n{block}" + path.read_text())
+    return path
+
+
+def test_the_arguments_that_megatron_prints_are_the_config_of_its_log(tmp_path: Path) -> None:
+    path = with_arguments(tmp_path)
     answered = command("why", "--log", path, "--system", "DGX H100", "--json", folder=tmp_path)
     told = json.loads(answered.stdout)
     assert told["measured_step_time"] == pytest.approx(2.0)

@@ -15,6 +15,7 @@ from typing import IO, Any
 from amped.base.errors import FileError, Problem, quoted
 from amped.base.files import shipped_json
 from amped.base.record import dataclass
+from amped.interop.logs.columns import Columns, columns_of, exports, steps_of_table
 
 # A line is read in pieces of this many characters, so that a log without ends of lines takes no more memory.
 LONGEST = 1 << 20
@@ -25,6 +26,8 @@ SECONDS, MILLISECONDS, TOKENS, SAMPLES, CLOCK = (
 # The characters at the begin of a log in which a framework prints its arguments, and by which a log is told from a table.
 HEAD = 1_000_000
 MOST_SHOWN = 60
+# The pattern of a table, which has no lines of steps.
+NEVER = re.compile(r"(?!)")
 PATTERNS = ("step", "batch", "memory")
 
 
@@ -107,6 +110,9 @@ def read_log(path: Path) -> Log:
     """
     try:
         with path.open(encoding="utf-8", errors="replace", newline="\n") as file:
+            if (columns := columns_of(file.readline(LONGEST))) is not None:
+                return _of_table(file, columns)
+            file.seek(0)
             known = _recognized(file)
             file.seek(0)
             return _steps(file, known)
@@ -114,6 +120,19 @@ def read_log(path: Path) -> Log:
         raise FileError(f"cannot be read: {error.strerror}", file=str(path)) from None
     except FileError as error:
         raise FileError(error.problems, file=str(path)) from None
+
+
+def _of_table(file: IO[str], columns: Columns) -> Log:
+    """The steps of a table that a tool exported.
+
+    Raises:
+        FileError: with the line, for a damaged line or a table without steps.
+    """
+    read = steps_of_table((text for _, text in _pieces(file)), columns)
+    if not read.numbers:
+        raise FileError(Problem("no line tells of a training step", "line 1", f"export the steps of {columns.tool}"))
+    known = Format(columns.tool, "", columns.measure, NEVER)
+    return Log(known, read.numbers, read.values, read.lines, read.memory_bytes, (), read.cut)
 
 
 def head_of(path: Path) -> str:
@@ -127,9 +146,10 @@ def head_of(path: Path) -> str:
 
 def is_log(path: Path) -> bool:
     """Whether a line in the first ones of a file tells of a training step."""
-    return path.is_file() and any(
+    head = head_of(path) if path.is_file() else ""
+    return columns_of(head.partition("\n")[0]) is not None or any(
         known.marker in line and known.step.search(COLORS.sub("", line))
-        for line in head_of(path).splitlines() for known in formats()
+        for line in head.splitlines() for known in formats()
     )  # fmt: skip
 
 
@@ -158,7 +178,7 @@ def _recognized(file: IO[str]) -> Format:
         for known in formats():
             if known.marker in text and known.step.search(COLORS.sub("", text)):
                 return known
-    names = ", ".join(known.name for known in formats())
+    names = ", ".join([*(known.name for known in formats()), *(f"{export.name} (CSV)" for export in exports())])
     problem = f"no line tells of a training step; it begins with {quoted(first[:MOST_SHOWN])}"
     raise FileError(Problem(problem, "line 1", f"amped reads logs of {names}"))
 
@@ -170,7 +190,7 @@ def _steps(file: IO[str], known: Format) -> Log:
         FileError: with the line, if a line of a step cannot be read; the last line of a log may be cut.
     """
     numbers, values, lines = array("q"), array("d"), array("q")
-    memory, batches, bar, cut = 0.0, dict[int, None](), "", 0
+    memory, batches, bar, cut, said = 0.0, dict[int, None](), "", 0, ""
     for line, text in _pieces(file):
         memory = max(memory, known.memory_in(text))
         if known.marker not in text or (known.skip and known.skip in text):
@@ -189,8 +209,9 @@ def _steps(file: IO[str], known: Format) -> Log:
         numbers.append(int(step["step"]))
         values.append(known.value_of(step))
         lines.append(line)
-        if known.batch is not None and (size := known.batch.search(plain)):
+        if known.batch is not None and (not said or said not in plain) and (size := known.batch.search(plain)):
             batches[int(size[1])] = None
+            said = plain[size.start() : size.end() + 1]  # with the sign after the number: most lines say the same
     return Log(known, numbers, values, lines, memory, tuple(batches), cut)
 
 

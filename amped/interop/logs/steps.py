@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import median
+from typing import NamedTuple
+
+import numpy as np
 
 from amped.base.errors import FileError, Problem
 from amped.base.record import dataclass
-from amped.interop.logs.reading import CLOCK, MILLISECONDS, SAMPLES, SECONDS, TOKENS, Log
+from amped.engine.evaluate import Array
+from amped.interop.logs.reading import CLOCK, SAMPLES, TOKENS, Log
 
 # The first steps of a run allocate, compile and fill buffers: a tenth of them is left out, at least two and at most fifty.
 # A step that takes 1.5 times the middle is no plain step. The middle needs three.
@@ -67,51 +70,64 @@ def measured(log: Log, path: Path, batch: float, tokens: float) -> Measured:
     Raises:
         FileError: if too few steps are left.
     """
-    steps, notices = _seconds(log, batch, tokens), [*_notices(log, batch, tokens)]
-    warm_up = min(max(round(WARM_UP_SHARE * len(steps)), LEAST_WARM_UP), MOST_WARM_UP)
-    rest = steps[warm_up:]
-    if len(rest) < FEWEST:
-        few = f"it has {len(steps)} steps, of which the first {warm_up} are no measure"
+    steps, notices = _steps(log, batch, tokens), tuple(_notices(log, batch, tokens))
+    warm_up = min(max(round(WARM_UP_SHARE * len(steps.seconds)), LEAST_WARM_UP), MOST_WARM_UP)
+    rest = Steps(*(part[warm_up:] for part in steps))
+    if len(rest.seconds) < FEWEST:
+        few = f"it has {len(steps.seconds)} steps, of which the first {warm_up} are no measure"
         raise FileError(Problem(few, advice=f"give a log with at least {LEAST_WARM_UP + FEWEST} steps"), file=str(path))
-    middle = median(seconds for _, _, seconds in rest)
-    left_out = [LeftOut(*step, why="far longer than the others") for step in rest if step[2] > OUTLIER * middle]
-    counted = sorted(seconds for _, _, seconds in rest if seconds <= OUTLIER * middle)
-    low, high = (counted[min(int(share * len(counted)), len(counted) - 1)] for share in SPREAD)
+    is_far = rest.seconds > OUTLIER * np.median(rest.seconds)
+    counted = np.sort(rest.seconds[~is_far])
+    low, high = (float(counted[min(int(share * len(counted)), len(counted) - 1)]) for share in SPREAD)
+    left_out = tuple(
+        LeftOut(int(rest.numbers[i]), int(rest.lines[i]), float(rest.seconds[i]), why="far longer than the others")
+        for i in np.flatnonzero(is_far)
+    )
     return Measured(
         log.format.name,
-        median(counted),
+        float(np.median(counted)),
         low,
         high,
         len(counted),
         warm_up,
-        tuple(left_out),
+        left_out,
         log.memory_bytes,
-        tuple(notices),
+        notices,
     )
 
 
-def _seconds(log: Log, batch: float, tokens: float) -> list[tuple[int, int, float]]:
-    """The number, the line and the seconds of each step; steps that a restart repeats count again."""
+class Steps(NamedTuple):
+    """The numbers, the lines and the seconds of steps."""
+
+    numbers: Array
+    lines: Array
+    seconds: Array
+
+
+def _steps(log: Log, batch: float, tokens: float) -> Steps:
+    """The steps of a log with their seconds; steps that a restart repeats count again."""
+    numbers, lines, values = (np.asarray(part) for part in (log.numbers, log.lines, log.values))
     if log.format.measure == CLOCK:
-        return [*_of_clock(log)]
-    amounts = {SECONDS: None, MILLISECONDS: None, TOKENS: tokens, SAMPLES: batch}
-    amount = amounts[log.format.measure]
-    return [
-        (number, line, value if amount is None else amount / value)
-        for number, line, value in zip(log.numbers, log.lines, log.values, strict=True)
-        if value > 0
-    ]
+        return _of_clock(log)
+    is_told = values > 0
+    amount = {TOKENS: tokens, SAMPLES: batch}.get(log.format.measure)
+    seconds = values[is_told] if amount is None else amount / values[is_told]
+    return Steps(numbers[is_told], lines[is_told], seconds)
 
 
-def _of_clock(log: Log) -> Iterator[tuple[int, int, float]]:
+def _of_clock(log: Log) -> Steps:
     """The seconds of steps between two times of a clock that shows whole seconds: over as many steps as take `CLOCK_SECONDS`."""
+    numbers, lines, seconds = list[int](), list[int](), list[float]()
     before = (log.numbers[0], log.values[0])
     for number, line, clock in zip(log.numbers, log.lines, log.values, strict=True):
         if number < before[0]:
             before = (number, clock)
         elif clock - before[1] >= CLOCK_SECONDS and number > before[0]:
-            yield number, line, (clock - before[1]) / (number - before[0])
+            numbers.append(number)
+            lines.append(line)
+            seconds.append((clock - before[1]) / (number - before[0]))
             before = (number, clock)
+    return Steps(np.array(numbers), np.array(lines), np.array(seconds, dtype=float))
 
 
 def _notices(log: Log, batch: float, tokens: float) -> Iterator[str]:
@@ -121,14 +137,11 @@ def _notices(log: Log, batch: float, tokens: float) -> Iterator[str]:
     if log.format.measure == SAMPLES:
         yield f"steps follow from samples a second, with {batch:g} sequences of a batch as in the config"
     if log.format.measure == CLOCK:
-        yield "steps follow from the clock of the progress bar, which shows whole seconds"
+        yield f"steps follow from the clock of {log.format.name}, over ten seconds and more"
     if log.cut:
         yield f"the log ends in the middle of a step (line {log.cut})"
-    restarts = [
-        line
-        for line, before, after in zip(log.lines[1:], log.numbers, log.numbers[1:], strict=False)
-        if after <= before
-    ]
+    again = np.flatnonzero(np.diff(np.asarray(log.numbers)) <= 0) + 1
+    restarts = [log.lines[int(place)] for place in again]
     if restarts:
         times = "once" if len(restarts) == 1 else f"{len(restarts)} times"
         yield f"the run starts again {times} (first in line {restarts[0]})"
