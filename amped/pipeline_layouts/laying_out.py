@@ -70,7 +70,7 @@ MOST_ROUNDS, MOST_COMPARED_CHUNKS = 20, 64
 # Layouts with so many chunks together are computed at once: more take more memory, and fewer more time.
 AT_ONCE = 131_072
 # A search goes on from at most so many layouts; in a round, layouts with at most so many chunks together are compared.
-MOST_BEST, MOST_IN_A_ROUND = 32, 600_000
+MOST_BEST, MOST_IN_A_ROUND = 8, 600_000
 
 
 def laid_out(catalogue: Catalogue, sources: Sources, is_compared: bool = True) -> Sources:
