@@ -17,7 +17,7 @@ pytest.importorskip("starlette")
 
 from amped.web.answers import Desk
 
-FEW, MANY = 5, 25
+FEW, MANY = 5, 12
 MODELS = ("Llama 3 8B", "Llama 2 13B", "Llama 3 70B", "Mixtral 8x7B", "Qwen3 30B-A3B")
 SYSTEMS = ("DGX H100", "DGX A100", "DGX B200", "GB200 NVL72")
 # What a log may say of a run beside its network and its machine, each with what is drawn; half of the cells are blank.

@@ -11,6 +11,7 @@ from amped.drafting.chunks import LEAST_GAIN, TRIED
 from amped.estimation.estimation import estimated
 from amped.exploration.request import Options, Request
 from amped.exploration.search import Search
+from tests.helpers.marks import further
 
 ONE = {"virtual_pipeline_stages": 1}
 
@@ -62,9 +63,9 @@ def test_chunks_and_stages_that_are_given_are_kept():
     [
         ("DeepSeek V3", "DGX B200", 1024, {}),
         ("Qwen3 235B-A22B", "DGX H100", 512, {}),
-        ("Llama 3.1 405B", "DGX H100", 1024, {}),
-        ("Llama 3 70B", "DGX H100", 256, {"context": 131_072, "batch_size": 32}),
-        ("Mixtral 8x22B", "DGX H100", 128, {}),
+        further("Llama 3.1 405B", "DGX H100", 1024, {}),
+        further("Llama 3 70B", "DGX H100", 256, {"context": 131_072, "batch_size": 32}),
+        further("Mixtral 8x22B", "DGX H100", 128, {}),
     ],
 )
 def test_the_chosen_mapping_is_nearly_as_fast_as_the_best_of_an_exploration(model, system, number, more):

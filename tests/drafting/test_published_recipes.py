@@ -16,12 +16,13 @@ from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import MAPPING
 from amped.validation.measurements import Measurement, read_measurements
 from amped.validation.table import STEP
+from tests.helpers.marks import further
 
 # What of a recipe's mapping stays in the question: how experts are balanced, and what the precision means.
 KEPT = {*BY_FORCE, "fp8_scaling"}
 # Of the questions of all mixtures in the table, so many are drawn, always the same ones; the first few run each time.
-DRAWN, FEW, SEED = 30, 6, 44
-FURTHER = [pytest.param(place, marks=pytest.mark.on_request) for place in range(FEW + 1, DRAWN + 1)]
+DRAWN, FEW, SEED = 30, 4, 44
+FURTHER = [further(place) for place in range(FEW + 1, DRAWN + 1)]
 # A recipe that was faster once: micro-batches of more than 16,384 tokens were not tried.
 FOUND = "mb-26.06-b300-qwen3_30b_a3b-fp8mx-8x512"
 

@@ -16,6 +16,7 @@ from amped.estimation.estimation import estimated
 from amped.estimation.manners import in_recipe, road, values_of
 from amped.tables.recipes import BY_FORCE
 from tests.helpers.cli import amped as run
+from tests.helpers.marks import further
 
 SMALL: dict[str, object] = {"model": "Qwen3 30B-A3B", "system": "DGX H100", "number_of_accelerators": 16}
 
@@ -47,7 +48,7 @@ def test_software_without_recipes_keeps_its_own_switches() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("system", ["DGX H100", "DGX B200"])
-@pytest.mark.parametrize("model", ["Qwen3 30B-A3B", "Mixtral 8x7B"])
+@pytest.mark.parametrize("model", ["Qwen3 30B-A3B", further("Mixtral 8x7B")])
 def test_it_is_the_best_of_all_that_it_says_it_tried(model: str, system: str) -> None:
     """Brute force: each combination on each of the first two mappings is estimated by itself, from the values that a user would type."""
     asked: dict[str, object] = {"model": model, "system": system, "number_of_accelerators": 16}
@@ -67,7 +68,7 @@ def test_it_is_the_best_of_all_that_it_says_it_tried(model: str, system: str) ->
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("system", ["DGX H100", "DGX B200"])
+@pytest.mark.parametrize("system", [further("DGX H100"), "DGX B200"])
 def test_no_other_mapping_is_faster_with_any_combination(system: str) -> None:
     """Brute force over both: a mapping is chosen for each combination of switches."""
     asked: dict[str, object] = {"model": "Qwen3 30B-A3B", "system": system, "number_of_accelerators": 16}
@@ -82,7 +83,7 @@ def test_no_other_mapping_is_faster_with_any_combination(system: str) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("model", "system", "number"),
-    [("Qwen3 30B-A3B", "DGX H100", 16), ("Mixtral 8x7B", "DGX B200", 16), ("Qwen3 235B-A22B", "DGX H100", 256)],
+    [("Qwen3 30B-A3B", "DGX H100", 16), ("Mixtral 8x7B", "DGX B200", 16), further("Qwen3 235B-A22B", "DGX H100", 256)],
 )
 def test_what_is_offered_as_faster_is_faster_when_it_is_typed(model: str, system: str, number: int) -> None:
     """Single switches of `amped why`, each alone, and the parts of its road to the recipe, one after another."""
@@ -99,7 +100,7 @@ def test_what_is_offered_as_faster_is_faster_when_it_is_typed(model: str, system
         before = typed["step_time"]
 
 
-@pytest.mark.thorough
+@pytest.mark.on_request
 def test_a_recommendation_with_chosen_switches_needs_no_more_accelerators(tmp_path: Path) -> None:
     asked = ("recommend", "--model", "Qwen3 30B-A3B", "--system", "DGX H100", "--deadline", "900 days")
     plain, tuned = (
@@ -121,8 +122,8 @@ def test_forced_balance_is_never_among_the_switches() -> None:
 @pytest.mark.parametrize(
     ("model", "system", "number", "precision"),
     [
-        ("DeepSeek V3", "GB200 NVL72", 256, "mxfp8"),
-        ("Qwen3 235B-A22B", "DGX H100", 256, "fp8"),
+        further("DeepSeek V3", "GB200 NVL72", 256, "mxfp8"),
+        further("Qwen3 235B-A22B", "DGX H100", 256, "fp8"),
         ("Mixtral 8x7B", "DGX B200", 64, "bf16"),
     ],
 )

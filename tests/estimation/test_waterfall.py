@@ -21,6 +21,7 @@ from amped.report.tables import drawn as drawn_parts
 from amped.report.waterfall import lines, rounded
 from amped.theory.nouns.records import CONTRACTIONS
 from tests.helpers.cli import amped as command
+from tests.helpers.marks import further
 from tests.helpers.round_machine import ONE_BYTE_A_SECOND, ONE_PRODUCT_A_SECOND, trained
 
 MODELS = (
@@ -99,8 +100,9 @@ def test_bars_add_up_to_the_last_digit_everywhere() -> None:
 
 
 @pytest.mark.thorough
-def test_bars_of_200_drawn_configs_add_up_to_the_last_digit_everywhere() -> None:
-    for e in drawn(50, 200):
+@pytest.mark.parametrize("number", [40, further(200)])
+def test_bars_of_many_drawn_configs_add_up_to_the_last_digit_everywhere(number: int) -> None:
+    for e in drawn(50, number):
         check(e)
 
 

@@ -5,6 +5,7 @@ import pytest
 import amped
 from amped.exploration.impossible import SPLITS
 from amped.theory.language.catalogue import catalogue
+from tests.helpers.marks import further
 
 DENSE = {"model": "Llama 3 70B", "system": "DGX H100"}
 MIXTURE = {"model": "Mixtral 8x7B", "system": "DGX H100"}
@@ -43,7 +44,7 @@ def test_what_is_advised_is_possible(changed):
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("split", [{"pp": 32}, {"pp": 8, "vp": 7}, {"pp": 16, "vp": 4}])
+@pytest.mark.parametrize("split", [further({"pp": 32}), {"pp": 8, "vp": 7}, further({"pp": 16, "vp": 4})])
 def test_stages_and_chunks_that_do_not_divide_the_layers_are_possible(split):
     assert amped.estimate(**DENSE, gpus=256, tp=8, **split).choices["pipeline_layout"]
 

@@ -29,7 +29,7 @@ EXPERTS = {"number_of_experts": 8, "experts_per_token": 2, "expert_tensor_parall
 # With one share of everything nothing is sent.
 ONE_OF_ALL = {"data_parallel_degree": 1, "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1,
               "context_parallel_degree": 1}  # fmt: skip
-few = settings(max_examples=30, deadline=None)
+few = settings(max_examples=15, deadline=None)
 degree = st.sampled_from([1, 2, 4, 8])
 
 mappings = st.fixed_dictionaries({

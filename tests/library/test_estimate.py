@@ -63,7 +63,7 @@ def test_explain_and_explore_answer_in_python():
     closed = amped.explain("step_time", performance_model="amped")
     assert closed.value == amped.estimate(performance_model="amped")["step_time"]
     assert "matrix_efficiency" in {node.name for node in closed.walk()}
-    found = amped.explore(number_of_accelerators=64, model="GPT-3 13B", top=3)
+    found = amped.explore(number_of_accelerators=8, model="GPT-3 13B", top=3)
     assert len(found.best) == 3
     assert found.best[0]["training_time"] <= found.best[1]["training_time"]
 

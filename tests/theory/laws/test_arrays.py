@@ -15,7 +15,7 @@ from tests.helpers.laws import SHAPES, estimate_of, leaves, names_of, title, use
 
 FACTORS = (1.0, 2.0, 1.7)
 # Of a formula's calls with records of one structure; more tell no more.
-MOST_CALLS = 10
+MOST_CALLS = 5
 
 
 # An argument as a scalar run has it, and what it is varied by.
