@@ -8,7 +8,6 @@ from pathlib import Path
 from amped.base.commands import command
 from amped.base.errors import ConfigError
 from amped.cli import options, sweeping
-from amped.cli.anchoring import anchored_tables
 from amped.tables.table_files import LookupTables
 
 # The kinds of rows that are compared.
@@ -43,8 +42,7 @@ def compare(
     form = options.only(json=as_json, csv=as_csv) or "table"
     listed = _listed(given, lookup_tables)
     given = {name: value for name, value in given.items() if name not in listed}
-    tables = lookup_tables if anchor is None else anchored_tables(anchor, given, lookup_tables)
-    asking = options.Asking(None, given, tables)
+    asking = options.Asking(None, given, options.with_anchor(anchor, given, lookup_tables))
     rows = [f"{kind}={rows}" for kind, rows in listed.items()] or _rows(asking, names or ())
     if vary and names and not rows:
         raise ConfigError("configs are not compared by --vary", command("explore", names[0], "--vary", vary[0]))

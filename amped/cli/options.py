@@ -9,7 +9,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,8 +103,23 @@ def asked(
         raise ConfigError(problem, "keep one; `amped compare` takes two")
     values = changes(settings, **short) | flags(anyway, ideal)
     is_named = named_config is not None or config != DEFAULT_CONFIG
-    tables = lookup_tables if anchor is None else anchored_tables(anchor, values, lookup_tables)
+    tables = with_anchor(anchor, values, lookup_tables)
     return Asking((named_config or config) if is_named else None, values, tables, formulas)
+
+
+def with_anchor(anchor: Path | None, values: Mapping[str, object], lookup_tables: Folders) -> Folders:
+    """The user's own tables with the rows of an anchor, which is told on stderr; the tables alone without one.
+
+    Args:
+        anchor: the file of the anchor.
+        values: values and rows of the question.
+        lookup_tables: the user's own tables.
+    """
+    if anchor is None:
+        return lookup_tables
+    tables, said = anchored_tables(anchor, values, lookup_tables)
+    tell_notices([said])
+    return tables
 
 
 def flags(anyway: bool, ideal: bool) -> dict[str, object]:

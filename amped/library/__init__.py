@@ -75,6 +75,7 @@ def estimate(
     config: ConfigSource | None = None,
     *,
     lookup_tables: LookupTables = None,
+    anchor: str | Path | None = None,
     formulas: Formulas = None,
     **overrides: object,
 ) -> Estimate:
@@ -86,6 +87,8 @@ def estimate(
             the batch, the software. If none of these is named either, it is the config "default".
         lookup_tables: a folder (or file) of lookup tables that overrule the shipped ones; or several, the later over the
             earlier.
+        anchor: a file with a measured step of yours (a table or a log), or with a layer of `amped bench anchor`: it moves what it tells
+            of your accelerator and software, and narrows the band.
         formulas: a module (or file) of marked functions to use in addition to amped's.
         overrides: values by name, as numbers in SI units or texts with a unit (`tensor_parallel_degree=4`,
             `memory_capacity="96 GB"`), and rows under `model`, `system`, `accelerator` and `software`.
@@ -101,6 +104,10 @@ def estimate(
         >>> e.fits_in_memory, e.number_of_accelerators, 0.4 < e.mfu < 0.7
         (True, 64, True)
     """
+    if anchor is not None:
+        from amped.calibration.anchors import over_tables
+
+        lookup_tables = over_tables(Path(anchor), overrides, lookup_tables).tables
     return Estimate.made_of(estimated(_scenario(config, overrides, lookup_tables, formulas)))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import amped
 from amped.calibration.anchored_check import families
 from amped.calibration.anchors import read_anchor, rows_of
 from amped.calibration.step_anchor import StepAnchor, anchored_to_steps
@@ -88,25 +89,22 @@ def test_a_measured_step_as_predicted_moves_nothing(tmp_path: Path, node: tuple[
 @pytest.mark.thorough
 def test_an_anchored_cluster_is_told_with_a_narrower_band(tmp_path: Path, node: tuple[Path, StepAnchor]) -> None:
     ask = ("estimate", *QUESTION, "--gpus", "64", "--json")
-    plain, anchored = (json.loads(command(*ask, *more, folder=tmp_path).stdout) for more in ((), ("--anchor", node[0])))
-    assert anchored["step_time"] > 1.04 * plain["step_time"]
-    assert anchored["step_time_error_fraction"] < 0.7 * plain["step_time_error_fraction"]
-    assert "anchored on runs.csv: a step of 14 s on 8 H100 SXM" in "anchored on " + anchored["anchored_on"]
-    screen = " ".join(
-        command(
-            "compare",
-            "DGX H100",
-            "DGX A100",
-            "--model",
-            "Llama 3 8B",
-            "--gpus",
-            "8",
-            "--anchor",
-            node[0],
-            folder=tmp_path,
-        ).stdout.split()
-    )
-    assert "DGX A100" in screen
+    plain, found = (command(*ask, *more, folder=tmp_path) for more in ((), ("--anchor", node[0])))
+    without, anchored = json.loads(plain.stdout), json.loads(found.stdout)
+    assert anchored["step_time"] > 1.04 * without["step_time"]
+    assert anchored["step_time_error_fraction"] < 0.7 * without["step_time_error_fraction"]
+    assert "runs.csv: a step of 14 s on 8 H100 SXM" in anchored["anchored_on"]
+    assert "it moves the rows H100 SXM and Megatron-Bridge, and no other" in found.stderr
+    same = amped.estimate(model="Llama 3 8B", system="DGX H100", software="Megatron-Bridge", batch_size=1024, microbatch_size=1,
+                          number_of_accelerators=64, anchor=node[0])  # fmt: skip
+    assert same["step_time"] == anchored["step_time"]
+
+
+def test_other_rows_are_estimated_as_without_an_anchor(node: tuple[Path, StepAnchor]) -> None:
+    """A run on H100 tells nothing of A100, and one with Megatron-Bridge nothing of PyTorch."""
+    ask = {"model": "Llama 3 8B", "system": "DGX A100", "software": "PyTorch", "number_of_accelerators": 8}
+    plain, anchored = (amped.estimate(**ask, anchor=anchor) for anchor in (None, node[0]))
+    assert anchored.to_dict() == plain.to_dict()
 
 
 def test_a_family_is_predicted_from_its_smallest_run(tmp_path: Path) -> None:
