@@ -57,6 +57,7 @@ VERB_GROUPS = {
         "import": "Read a config of another tool.",
         "export": "Write the launch line of a framework.",
         "support": "What of a config is modeled and validated.",
+        "mcp": "Serve these questions to agents.",
     },
     "Check": {
         "validate": "Compare predictions with measured runs.",
@@ -81,7 +82,7 @@ VERB_GROUPS = {
 }
 # The files, and the functions (or apps with verbs of their own) in them, of the verbs that do not have the verb's name.
 PLACES = {"app": "page:app", "import": "importing:import_file", "export": "exporting:export", "layouts": "tensor_layouts:layouts",
-          "list": "listing:listing"}  # fmt: skip
+          "list": "listing:listing", "mcp": "agents:mcp"}  # fmt: skip
 # The verbs that measure or fit. For all others numpy need not start threads for products of matrices, which takes as long as
 # half of its import.
 MEASURING = {*VERB_GROUPS["Measure"], "calibrate"}

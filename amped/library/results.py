@@ -108,7 +108,7 @@ class Estimate(Shown, Estimation):
 
         from amped.report.screen import screen
 
-        return Group(*(Text.assemble(*line) for line in screen(self)))
+        return Group(*(Text.assemble(*line) for line in screen(self.bare)))
 
     def _rows(self) -> Sequence[Mapping[str, Any]]:
         return [self.to_dict()]
@@ -121,7 +121,7 @@ class Estimate(Shown, Estimation):
         """The parts of a step's time as bars: a matplotlib figure."""
         from amped.report.plots import step_time_figure
 
-        return step_time_figure(self)
+        return step_time_figure(self.bare)
 
     def __repr__(self) -> str:
         named = self.scenario.label if self.scenario.question.config.entries else self.scenario.title
@@ -131,6 +131,11 @@ class Estimate(Shown, Estimation):
     def made_of(cls, e: Estimation) -> Self:
         """The estimate as Python users have it."""
         return cls(e.scenario, e.results)
+
+    @property
+    def bare(self) -> Estimation:
+        """The estimate as amped has it, whose numbers are all float."""
+        return Estimation(self.scenario, self.results)
 
 
 class Explored(Shown, Exploration):
@@ -239,10 +244,10 @@ class Why(Shown):
         if self.measured_step_time is not None:
             from amped.report.suspecting import suspected
 
-            return suspected(self.estimate, self.measured_step_time, self.suspects[:top])
+            return suspected(self.estimate.bare, self.measured_step_time, self.suspects[:top])
         from amped.report.why import reasons
 
-        return reasons(self.estimate, self.changes[:top], len(self.changes), self.recipe)
+        return reasons(self.estimate.bare, self.changes[:top], len(self.changes), self.recipe)
 
     def _screen(self) -> Any:
         return self.screen()
@@ -287,7 +292,7 @@ class Comparison(Shown):
             return sweep(self.lines, "training_time", 0.0)
         from amped.report.comparing import changed, comparison
 
-        one, other = self.estimates
+        one, other = (e.bare for e in self.estimates)
         return comparison(one, other) if self.shows_all else changed(one, other)
 
     def _rows(self) -> Sequence[Mapping[str, Any]]:
@@ -299,8 +304,8 @@ class Comparison(Shown):
         from amped.estimation.one_list import costs_not_compared
 
         if not self.lines:
-            return as_json(*self.estimates)
-        reason = costs_not_compared(self.estimates)
+            return as_json(*(e.bare for e in self.estimates))
+        reason = costs_not_compared(e.bare for e in self.estimates)
         return {"best": [*self._rows()], **({"costs_not_compared": reason} if reason else {})}
 
     def __repr__(self) -> str:

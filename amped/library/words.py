@@ -53,7 +53,7 @@ def _literal(value: str) -> str:
     """The text of a value as Python writes it."""
     if value in ("true", "false"):
         return value.capitalize()
-    is_written = value[:1] in "'\"" or (value.isalpha() and value.isupper()) or re.fullmatch(r"-?\d[\d.e+]*", value)
+    is_written = value[:1] in "'\"…" or (value.isalpha() and value.isupper()) or re.fullmatch(r"-?\d[\d.e+]*", value)
     return value if is_written else repr(value)
 
 

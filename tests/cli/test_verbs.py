@@ -17,8 +17,8 @@ from tests.helpers.places import ROOT
 from tests.helpers.validation import estimated_once
 
 VERBS = {command.name: command.callback for command in app.registered_commands}
-# What never ends by itself: `tests/web` starts and ends it.
-ENDLESS = {"app"}
+# What never ends by itself: `tests/web` and `tests/agents` start and end it.
+ENDLESS = {"app", "mcp"}
 # What an example needs to be there.
 PREPARED = {"merge": [["explore", "--space", "degrees", "--shard", shard] for shard in ("1/2", "2/2")]}
 

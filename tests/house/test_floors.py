@@ -32,7 +32,7 @@ FLOORS = {
         ("calibration",),
         ("report",),
         ("library",),
-        ("web",),
+        ("agents", "web"),
         ("cli",),
         ("__init__", "__main__", "entry_points"),
     ))

@@ -8,6 +8,7 @@ import pytest
 
 import amped
 from amped.base.errors import AmpedError
+from amped.estimation.comparison import as_json
 from amped.library.results import Shown
 from amped.library.words import in_python
 
@@ -102,6 +103,13 @@ def test_answers_are_short_in_a_prompt_a_table_and_a_page_of_a_notebook() -> Non
         assert isinstance(frame, pandas.DataFrame)
         assert len(frame) > 0
         json.dumps(answer.to_dict())
+
+
+def test_a_comparison_is_what_the_command_line_prints() -> None:
+    found = amped.whatif("minimal", change={"microbatch_size": 2})
+    one, other = (amped.estimate("minimal", **change).bare for change in ({}, {"microbatch_size": 2}))
+    assert found.to_dict() == as_json(one, other)
+    assert all(d["one"] is None or isinstance(d["one"], float | str | bool) for d in found.to_dict()["results"])
 
 
 @pytest.mark.thorough
