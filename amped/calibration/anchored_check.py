@@ -20,7 +20,7 @@ import numpy as np
 from amped.calibration.fitting import Tell, optimizer
 from amped.calibration.frozen_steps import MeasuredStep, steps_of
 from amped.calibration.step_anchor import anchored_values, frozen_at_tables, key_of
-from amped.estimation.anchored import narrowed_by
+from amped.estimation.anchored import narrowed
 from amped.estimation.uncertainty import TIME_LAW, Bands, ErrorBand
 from amped.estimation.validated import Ground, Left, error_size, shipped_shifts, validated
 from amped.tables.table_files import LookupTables
@@ -169,8 +169,13 @@ def _family(names: _Names, runs: Sequence[_Run]) -> Family:
     before, weight = frozen.drawn.constants, np.eye(1, len(runs))[0]
     errors, slopes = frozen.linearized(np.stack([before, anchored_values(frozen, weight)]))
     effects, bands = slopes[1] * frozen.drawn.widths, _bands_without(names.source)
+
+    def width(band: ErrorBand, place: int) -> float:
+        size, left = math.log1p(band.error_fraction), abs(float(errors[1, 0]))
+        return math.expm1(narrowed(size, effects[place], effects[:1], left))
+
     others = [
-        _other(run, errors[:, i].tolist(), bands.band(run.ground), narrowed_by(effects[i], effects[:1]))
+        _other(run, errors[:, i].tolist(), band := bands.band(run.ground), width(band, i))
         for i, run in enumerate(runs)
         if run.size > runs[0].size
     ]
@@ -183,17 +188,16 @@ def _bands_without(source: str) -> Bands:
     return Bands([run for run in validated() if run.source != source], TIME_LAW)
 
 
-def _other(run: _Run, errors: Sequence[float], band: ErrorBand, narrower: float) -> AnchoredStep:
+def _other(run: _Run, errors: Sequence[float], band: ErrorBand, width: float) -> AnchoredStep:
     """A larger run of a family.
 
     Args:
         run: the run.
         errors: the logarithms of predicted over measured time without the anchor and with it.
         band: its band without the anchor.
-        narrower: what the size of the band is multiplied by.
+        width: the half width of its band with the anchor.
     """
     without, anchored = (math.expm1(error) for error in errors)
-    width = math.expm1(math.log1p(band.error_fraction) * narrower)
     return AnchoredStep(
         run.name, run.size, without, anchored, band_without=band.error_fraction, band_with=width,
         is_inside=error_size(anchored) <= math.log1p(width),

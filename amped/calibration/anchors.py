@@ -52,12 +52,12 @@ class OverTables(NamedTuple):
     Attributes:
         tables: the user's own tables, and the file.
         made: the file.
-        said: what was measured, and the rows that it moves, in words.
+        said: what was measured, and the rows that it moves, in words; and a warning, if there is one.
     """
 
     tables: tuple[Path, ...]
     made: Path
-    said: str
+    said: tuple[str, ...]
 
 
 def over_tables(path: Path, asked: Mapping[str, object], lookup_tables: LookupTables) -> OverTables:
@@ -74,14 +74,16 @@ def over_tables(path: Path, asked: Mapping[str, object], lookup_tables: LookupTa
     Raises:
         AmpedError: if the file anchors nothing; FileError: if something else is in the place of the temporary file.
     """
-    rows = rows_of(read_anchor(path, asked, lookup_tables))
+    read = read_anchor(path, asked, lookup_tables)
+    rows = rows_of(read)
+    warned = step_anchor.warning(read) if isinstance(read, step_anchor.StepAnchor) else ""
     text = as_text(rows)
     made = Path(gettempdir()) / f"amped-anchor-{sha256(text.encode()).hexdigest()[:16]}.json"
     if not made.exists():
         made = write_atomically(made, text)
     elif made.read_text("utf-8") != text:
         raise FileError("is not the file that amped wrote there", "remove it", str(made))
-    return OverTables((*table_paths(lookup_tables), made), made, _said(rows))
+    return OverTables((*table_paths(lookup_tables), made), made, tuple(filter(None, (_said(rows), warned))))
 
 
 def _said(rows: Mapping[str, Any]) -> str:

@@ -24,12 +24,16 @@ from amped.calibration.written import as_written
 from amped.configuring.sources import LookedUp
 from amped.engine.evaluate import Array
 from amped.estimation.anchored import COLUMN, ToldNumber
+from amped.estimation.own_runs import SCATTER
+from amped.estimation.validated import error_size
 from amped.tables.table_files import LookupTables
 from amped.validation.measurements import Measurement
 
 MOST_STEPS = 8
 # A number whose whole width changes no run by more than this is not told.
 LEAST_EFFECT = 1e-4
+# A run that is further off than so many times the scatter of measurements is told.
+FAR = 2
 # The most runs that are named.
 MOST_SHOWN = 3
 
@@ -126,10 +130,11 @@ def _weights(frozen: Frozen) -> Array:
 
 def _told(frozen: Frozen, values: Array) -> list[ToldNumber]:
     """How much the steps tell of each number."""
-    _, slopes = frozen.linearized(values[None])
+    errors, slopes = frozen.linearized(values[None])
+    left = float(f"{np.max(np.abs(errors[0])):.5g}")
     effects = slopes[0] * frozen.drawn.widths * np.sqrt(_weights(frozen))[:, None]
     return [
-        ToldNumber(n.key.table, n.key.row, n.key.column, width=n.coefficient.doubt, effects=[float(f"{e:.5g}") for e in effects[:, i]])
+        ToldNumber(n.key.table, n.key.row, n.key.column, width=n.coefficient.doubt, left=left, effects=[float(f"{e:.5g}") for e in effects[:, i]])
         for i, n in enumerate(frozen.numbers) if np.max(np.abs(effects[:, i])) > LEAST_EFFECT
     ]  # fmt: skip
 
@@ -143,6 +148,15 @@ def rows_of(anchor: StepAnchor) -> dict[str, Any]:
         row = tables.setdefault(told.table, {}).setdefault(told.row, {"extends": told.row, **about})
         row[told.column] = as_written(told.column, values[Key(told.table, told.row, told.column)])
     return tables
+
+
+def warning(anchor: StepAnchor) -> str:
+    """A warning if a run stays further from its prediction than measurements scatter; empty if none does."""
+    far = [run for run in anchor.runs if error_size(run.now / run.measured - 1) > FAR * SCATTER]
+    if not far:
+        return ""
+    return (f"warning: with all that is doubted of its numbers, {far[0].name} is still {far[0].now / far[0].measured - 1:+.0%} off, and the band is as wide: "
+            "something else differs; `amped why --measured TIME` ranks what it may be")  # fmt: skip
 
 
 def label(anchor: StepAnchor) -> str:

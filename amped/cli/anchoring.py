@@ -11,8 +11,10 @@ from amped.tables.table_files import LookupTables
 _MADE: dict[Path, Path] = {}
 
 
-def anchored_tables(anchor: Path, asked: Mapping[str, object], lookup_tables: LookupTables) -> tuple[list[Path], str]:
-    """The user's own tables, and over them the rows of an anchor; and a notice that says what was measured.
+def anchored_tables(
+    anchor: Path, asked: Mapping[str, object], lookup_tables: LookupTables
+) -> tuple[list[Path], tuple[str, ...]]:
+    """The user's own tables, and over them the rows of an anchor; and notices: what was measured, and a warning.
 
     Args:
         anchor: the file of the anchor.

@@ -118,7 +118,7 @@ def with_anchor(anchor: Path | None, values: Mapping[str, object], lookup_tables
     if anchor is None:
         return lookup_tables
     tables, said = anchored_tables(anchor, values, lookup_tables)
-    tell_notices([said])
+    tell_notices(said)
     return tables
 
 

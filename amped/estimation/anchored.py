@@ -8,7 +8,8 @@ scatter of measurements, the variance of the estimate is
     u u' + s^2                            without the runs
     u (1 + U'U / s^2)^-1 u' + s^2         with them
 
-and the band narrows by the root of the ratio. What the runs do not depend on, such as links between nodes in a run on one
+and the band narrows by the root of the ratio, but never below what the runs are still off by: what they have and no number explains,
+the estimate may have, too. What the runs do not depend on, such as links between nodes in a run on one
 node, stays as doubtful as it was.
 Source: Bishop, Pattern Recognition and Machine Learning (2006), section 3.3 (equations 3.51, 3.54 and 3.59).
 """
@@ -44,6 +45,7 @@ class ToldNumber:
         table, row, column: its place.
         width: the standard deviation of what is known of it without the runs, in its canonical unit.
         effects: the change of the logarithm of each run's time when the number moves by its width.
+        left: the size of error that a run keeps whatever the numbers are, the largest of all runs.
     """
 
     table: str
@@ -51,6 +53,7 @@ class ToldNumber:
     column: str
     width: float
     effects: Sequence[float]
+    left: float
 
 
 def told_numbers(rows: Sequence[Row]) -> list[ToldNumber]:
@@ -71,22 +74,24 @@ def step_times(step_plan: Plan, given: Mapping[str, Any], columns: Mapping[str, 
     return np.broadcast_to(run(step_plan, given, joint, keep=frozenset({STEP_TIME}))[STEP_TIME].reshape(-1), (length,))
 
 
-def narrowing(scenario: Scenario, told: Sequence[ToldNumber]) -> float:
-    """By what the size of error of an estimate is multiplied if the runs of an anchor are known."""
-    return narrowed_by(_effects(scenario, told), np.array([number.effects for number in told]).T)
+def anchored_size(size: float, scenario: Scenario, told: Sequence[ToldNumber]) -> float:
+    """The size of error of an estimate if the runs of an anchor are known; `size` is that without them."""
+    return narrowed(size, _effects(scenario, told), np.array([number.effects for number in told]).T, told[0].left)
 
 
-def narrowed_by(effects: Array, runs: Array) -> float:
-    """By what a size of error is multiplied if measured runs are known: above 0, and at most 1.
+def narrowed(size: float, effects: Array, runs: Array, left: float) -> float:
+    """A size of error if measured runs are known.
 
     Source: the module's head.
 
     Args:
+        size: the size of error without them.
         effects: the change of the logarithm of a step's time when each number moves by its width.
         runs: the same for each run, a row each.
+        left: the size of error that the runs keep.
     """
     after = effects @ np.linalg.solve(np.eye(len(effects)) + runs.T @ runs / SCATTER**2, effects)
-    return math.sqrt((after + SCATTER**2) / (effects @ effects + SCATTER**2))
+    return max(size * math.sqrt((after + SCATTER**2) / (effects @ effects + SCATTER**2)), left)
 
 
 def _effects(scenario: Scenario, told: Sequence[ToldNumber]) -> Array:

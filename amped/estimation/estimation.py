@@ -25,7 +25,7 @@ from amped.configuring.scenario import Scenario, refuse_sweeps
 from amped.configuring.sources import Given
 from amped.engine.evaluate import Results, check_finite, run, run_each
 from amped.engine.resolve import Plan, chosen_values, plan
-from amped.estimation.anchored import narrowing, told_numbers
+from amped.estimation.anchored import anchored_size, told_numbers
 from amped.estimation.gate import broken_laws, formulas_of_the_user, given_from_inside, pass_gate
 from amped.estimation.grade import LAW, MISSING, grade
 from amped.estimation.missing_kernels import missing_kernels
@@ -252,8 +252,8 @@ class Estimation:
         if runs := own_runs(kernels):
             return own_band(self.ground, runs, band)
         if told := told_numbers([row for row in (kernels, self.scenario.sources.rows.get(MAPPING)) if row]):
-            narrower = math.log1p(band.error_fraction) * narrowing(self.scenario, told)
-            return replace(band, error_fraction=math.expm1(narrower), beyond=(*band.beyond, *self._beyond_the_best()))
+            size = anchored_size(math.log1p(band.error_fraction), self.scenario, told)
+            return replace(band, error_fraction=math.expm1(size), beyond=(*band.beyond, *self._beyond_the_best()))
         of_user = [] if kernels.is_shipped else [f"row '{kernels.name}' of {KERNELS} is your own"]
         return replace(band, beyond=(*band.beyond, *of_user, *self._beyond_the_best()))
 

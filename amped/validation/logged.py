@@ -57,7 +57,11 @@ def with_log(row: Row, path: Path) -> Row:
     if batch is not None and log.batches and {*log.batches} != {batch}:
         sizes = ", ".join(map(str, log.batches))
         raise ConfigError(f"the log says a global batch of {sizes}, and the row {batch:g}", "keep the one that ran")
-    texts = {"id": path.name, **({"memory_reading": "reserved"} if log.memory_bytes else {}), **row.texts}
+    texts = {
+        "id": path.name,
+        **({"memory_reading": log.format.memory_reading} if log.memory_bytes else {}),
+        **row.texts,
+    }
     return replace(row, texts=texts, settings=settings, measured={**_measured(log, path, batch), **row.measured})
 
 

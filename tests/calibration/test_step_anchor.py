@@ -9,9 +9,9 @@ import pytest
 
 import amped
 from amped.calibration.anchored_check import families
-from amped.calibration.anchors import read_anchor, rows_of
+from amped.calibration.anchors import over_tables, read_anchor, rows_of
 from amped.calibration.step_anchor import StepAnchor, anchored_to_steps
-from amped.estimation.anchored import narrowed_by
+from amped.estimation.anchored import narrowed
 from amped.estimation.own_runs import SCATTER
 from amped.tables.table_files import KERNELS
 from amped.validation.measurements import read_measurements
@@ -56,10 +56,15 @@ def test_a_band_narrows_by_what_was_measured() -> None:
     """With one number of effect u in the run and in the estimate, the variance u^2 becomes u^2 s^2 / (u^2 + s^2)."""
     u, s = 0.08, SCATTER
     after = u**2 * s**2 / (u**2 + s**2)
-    assert narrowed_by(np.array([u]), np.array([[u]])) == pytest.approx(math.sqrt((after + s**2) / (u**2 + s**2)))
-    assert narrowed_by(np.array([0.0, u]), np.array([[u, 0.0]])) == pytest.approx(1.0)  # it tells another number
-    twice = narrowed_by(np.array([u]), np.array([[u], [u]]))
-    assert twice < narrowed_by(np.array([u]), np.array([[u]]))
+    once = narrowed(0.1, np.array([u]), np.array([[u]]), left=0.0)
+    assert once == pytest.approx(0.1 * math.sqrt((after + s**2) / (u**2 + s**2)))
+    assert narrowed(0.1, np.array([0.0, u]), np.array([[u, 0.0]]), left=0.0) == pytest.approx(
+        0.1
+    )  # it tells another number
+    assert narrowed(0.1, np.array([u]), np.array([[u], [u]]), left=0.0) < once
+    assert (
+        narrowed(0.1, np.array([u]), np.array([[u]]), left=0.5) == 0.5
+    )  # no narrower than what the run is still off by
 
 
 def test_a_run_moves_the_prediction_most_of_the_way_and_each_number_within_its_bounds(
@@ -72,6 +77,22 @@ def test_a_run_moves_the_prediction_most_of_the_way_and_each_number_within_its_b
         low, high = number.coefficient.within(number.value)
         assert low <= value <= high
         assert abs(value - number.value) < 2 * number.coefficient.doubt
+
+
+@pytest.mark.thorough
+def test_a_run_that_no_doubt_explains_is_told_and_keeps_the_band_wide(tmp_path: Path) -> None:
+    """Three times as slow as predicted: no clock and no efficiency is as bad."""
+    path = table(tmp_path, f"node,{ON[8]},40 s")
+    found = over_tables(path, {}, None)
+    assert any("node is still -" in said and "amped why --measured" in said for said in found.said)
+    e = amped.estimate(
+        model="Llama 3 8B",
+        system="DGX H100",
+        software="Megatron-Bridge",
+        number_of_accelerators=8,
+        lookup_tables=found.tables,
+    )
+    assert e.to_dict()["step_time_error_fraction"] > 1.0
 
 
 def test_a_run_on_one_node_tells_nothing_about_links_between_nodes(node: tuple[Path, StepAnchor]) -> None:
@@ -100,6 +121,7 @@ def test_an_anchored_cluster_is_told_with_a_narrower_band(tmp_path: Path, node: 
     assert same["step_time"] == anchored["step_time"]
 
 
+@pytest.mark.thorough
 def test_other_rows_are_estimated_as_without_an_anchor(node: tuple[Path, StepAnchor]) -> None:
     """A run on H100 tells nothing of A100, and one with Megatron-Bridge nothing of PyTorch."""
     ask = {"model": "Llama 3 8B", "system": "DGX A100", "software": "PyTorch", "number_of_accelerators": 8}

@@ -71,7 +71,7 @@ def test_the_step_of_each_framework_is_what_a_person_reads(name: str, tmp_path: 
     ((left),) = run.left_out
     assert (left.number, left.line) == (18, 20)  # one line stands before the steps, and one between
     assert left.seconds == pytest.approx(8.0, rel=1e-3)
-    says_memory = name in ("NeMo", "torchtitan", "DeepSpeed")
+    says_memory = name in ("NeMo", "torchtitan", "DeepSpeed", "torchtune")
     assert run.memory_bytes == (40 * GIB if says_memory else 0.0)
 
 
@@ -165,6 +165,13 @@ def test_a_table_of_runs_takes_logs_and_their_arguments(tmp_path: Path) -> None:
     table.write_text("id,model,system,gpus,log\nmine,Llama 3 8B,DGX H100,8,hf.log\n")
     with pytest.raises(AmpedError, match="no batch_size"):
         read_measurements(table)
+    table.write_text("id,model,system,gpus,gbs,log\nmine,Llama 3 8B,DGX H100,8,64,hf.log\n")
+    (run,) = read_measurements(table)
+    assert run.row.measured["step_time"] == pytest.approx(2.0)
+    assert (run.row.measured["memory_per_accelerator_bytes"], run.row.texts["memory_reading"]) == (
+        40 * GIB,
+        "allocated",
+    )
 
 
 def test_memory_that_megatron_reports_is_the_most_of_all_ranks(tmp_path: Path) -> None:

@@ -42,7 +42,8 @@ class Format:
         step: the pattern of such a line, with the number of the step and the value.
         skip: a text of lines that have the marker and are of no training step.
         batch: the pattern of the global batch size in such a line.
-        memory_marker, memory, memory_unit: the same for the memory that an accelerator reserves, and its bytes.
+        memory_marker, memory, memory_unit: the same for the memory that an accelerator holds, and its bytes.
+        memory_reading: what that memory is: reserved by the allocator, or allocated for tensors.
     """
 
     name: str
@@ -54,9 +55,10 @@ class Format:
     memory_marker: str = ""
     memory: re.Pattern[str] | None = None
     memory_unit: float = 1.0
+    memory_reading: str = "reserved"
 
     def memory_in(self, text: str) -> float:
-        """The bytes that a line says an accelerator reserves; 0.0 if it does not."""
+        """The bytes that a line says an accelerator holds; 0.0 if it does not."""
         found = self.memory.search(text) if self.memory is not None and self.memory_marker in text else None
         return float(found[1]) * self.memory_unit if found else 0.0
 
@@ -75,7 +77,7 @@ class Log:
     Attributes:
         format: the framework that wrote it.
         numbers, values, lines: of each step its number, its value and its line.
-        memory_bytes: the most bytes that an accelerator reserved; 0.0 if no line says it.
+        memory_bytes: the most bytes that an accelerator held; 0.0 if no line says it.
         batches: the global batch sizes that lines of steps name, each once.
         cut: the line in which the log ends in the middle of a step; 0 if it does not.
     """
