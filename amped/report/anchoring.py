@@ -57,8 +57,8 @@ def _line(family: Family) -> tuple[str, ...]:
     """The cells of a family."""
     inside = sum(step.is_inside for step in family.others)
     return (
-        family.network, family.accelerator, family.precision, f"{family.accelerators:g} to {family.others[-1].accelerators:g}",
-        human.percent(family.error_without), human.percent(family.error_with), f"{inside} of {len(family.others)}",
+        family.network, family.accelerator, family.precision, f"{family.accelerators:g}-{family.others[-1].accelerators:g}",
+        human.percent(family.error_without), human.percent(family.error_with), f"{inside}/{len(family.others)}",
     )  # fmt: skip
 
 
