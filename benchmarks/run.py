@@ -25,6 +25,13 @@ QUESTION = [*ESTIMATE, "--model", "Llama 3 70B", "--system", "DGX H100", "--gpus
 MACHINE = {"model": "GPT-3 175B", "system": "DGX A100", "number_of_accelerators": 1024, "batch_size": 1536}
 MIXTURE = {"model": "DeepSeek V3", "system": "DGX H100", "number_of_accelerators": 512, "batch_size": 4096,
            "tokens_to_train": 1e12}  # fmt: skip
+# What people search, as they type it, and its goal beside `amped estimate`.
+SEARCHES = (
+    ("explore, Llama 3 70B, 64 H100", ["explore", *QUESTION[len(ESTIMATE) :]], 3),
+    ("explore, DeepSeek V3, 512, tuned",
+     ["explore", "--model", "DeepSeek V3", "--system", "DGX H100", "--gpus", "512", "--manner", "tuned"], 25),
+    ("recommend, Llama 3 70B, 30 days", ["recommend", "--model", "Llama 3 70B", "--deadline", "30 days"], 10),
+)  # fmt: skip
 # Full evaluations that Calculon does in a second on one core; the tool of TPE in tpe.py.
 CALCULON = 120.0
 POINTS = 100
@@ -154,6 +161,14 @@ def small(runs: int) -> Iterator[Row]:
     yield Row("amped.estimate, from the config", f"{whole * 1e3:.2f} ms", "config read and checked")
 
 
+def searches(runs: int) -> Iterator[Row]:
+    """Searches as they are typed, in the processor's time, beside one estimate."""
+    for name, words, goal in SEARCHES:
+        seconds, base, times = ratio([*ESTIMATE[:-1], *words], ESTIMATE, runs, processor_time)
+        beside = f"{times:.1f} x amped estimate ({base * 1e3:.0f} ms)"
+        yield Row(name, f"{seconds:.1f} s", beside, f"<= {goal} x", times <= goal)
+
+
 def headline(cell: float, runs: int) -> Iterator[Row]:
     """The study of TPE; the tool's seconds are those of as many candidates at its own rate."""
     again = [alone(tpe.__file__, 6)[0] for _ in range(runs)]
@@ -204,7 +219,7 @@ def main() -> None:
         return
     cell, few = call_time(evaluate_alone(), 200), max(1, chosen.runs // 3)
     print(Row("", "result", "beside", "goal"))
-    for rows in (small(chosen.runs), headline(cell, few), explorations(cell, few)):
+    for rows in (small(chosen.runs), searches(few), headline(cell, few), explorations(cell, few)):
         for row in rows:
             print(row, flush=True)
 

@@ -2,7 +2,8 @@
 
 A layout is structure: the schedule goes through its stages pass by pass, and the number of stage records depends on it.
 It is therefore chosen before the plan, for one or two mappings of each number of stages and chunks; all mappings are
-searched with these layouts.
+searched with these layouts. Where all layers are alike and the stages divide them, the layout is the best of a
+few balanced ones; `amped estimate` compares the steps of many.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from amped.configuring.values import Value
 from amped.exploration.one_case import Case
 from amped.exploration.search_space import CHUNKS, MICROBATCH
 from amped.exploration.sweep_axes import EXPERTS, Swept
-from amped.pipeline_layouts.laying_out import ENDS, KINDS, LAYOUT, PATTERNS, SLOTS, laid_out
+from amped.pipeline_layouts.laying_out import ENDS, KINDS, LAYOUT, PATTERNS, SLOTS, Effort, laid_out
 from amped.theory.language.catalogue import Catalogue
 from amped.theory.nouns.divisors import divisors
 
@@ -175,8 +176,17 @@ class Layouts:
         fullest = replace(example, choices={**example.choices, RECOMPUTATION: "full"})
         key = repr(sorted(fullest.given.items())) + repr(sorted(fullest.choices.items()))
         if key not in self.seen:
-            self.seen[key] = laid_out(self.catalogue, fullest, not self.sweeps.space.balanced)
+            self.seen[key] = laid_out(self.catalogue, fullest, self._effort(int(fullest.given[STAGES])))
         return self.seen[key]
+
+    def _effort(self, stages: int) -> Effort:
+        """How a layout is found: few are compared where all layers are alike and each stage has equally many.
+
+        There a layout only says which chunks have a layer more.
+        """
+        if self.sweeps.space.balanced:
+            return Effort.BALANCED
+        return Effort.FEW if self._are_alike() and self.given["layers"] % stages == 0 else Effort.MANY
 
     def _chunks(self, stages: int) -> Sequence[float]:
         """The numbers of chunks per stage that are tried: listed ones, else that of a layout in letters, else powers of two.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from enum import IntEnum
 from functools import cached_property
 from typing import Any
 
@@ -73,14 +74,19 @@ AT_ONCE = 131_072
 MOST_BEST, MOST_IN_A_ROUND = 8, 600_000
 
 
-def laid_out(catalogue: Catalogue, sources: Sources, is_compared: bool = True) -> Sources:
+class Effort(IntEnum):
+    """How a layout is found: the balanced one, the best of few, or the best that a search among many reaches."""
+
+    BALANCED, FEW, MANY = range(3)
+
+
+def laid_out(catalogue: Catalogue, sources: Sources, effort: Effort = Effort.MANY) -> Sources:
     """The sources with a layout of the pipeline added, if the pipeline needs one; else the sources unchanged.
 
     Args:
         catalogue: the formulas.
         sources: the given values and choices.
-        is_compared: whether whole steps of many layouts are compared; else the layout is the balanced one, which takes a
-            fifth of the time to find.
+        effort: the balanced layout takes a fifth of the time of comparing the steps of many; FEW compares balanced ones alone.
 
     Raises:
         MappingError: for a layout or a pattern with wrong sums, or if the user chose the kinds of layers.
@@ -98,7 +104,7 @@ def laid_out(catalogue: Catalogue, sources: Sources, is_compared: bool = True) -
     slots = numbers["layers"] + numbers[MODULES] + SLOTS
     if LAYOUT not in sources.given and max(numbers[STAGES], numbers[STAGES] * numbers[CHUNKS] / MOST_CHUNKS) > slots:
         return sources  # a rule reports that a stage has nothing; to balance thousands of empty chunks takes minutes
-    return _Pipeline(catalogue, _patterned(sources, numbers), choices, numbers, is_compared).laid_out()
+    return _Pipeline(catalogue, _patterned(sources, numbers), choices, numbers, effort).laid_out()
 
 
 def without_own_layout(sources: Sources) -> Sources:
@@ -173,14 +179,14 @@ class _Pipeline:
         sources: the given values and choices.
         choices: the value of every selector, also of those that nobody gives.
         numbers: the values of NUMBERS by name.
-        is_compared: whether whole steps of many layouts are compared; else the layout is the balanced one.
+        effort: whether whole steps of layouts are compared, and of how many.
     """
 
     catalogue: Catalogue
     sources: Sources
     choices: Mapping[str, str]
     numbers: Mapping[str, int]
-    is_compared: bool
+    effort: Effort
 
     def laid_out(self) -> Sources:
         """The sources with the layout; unchanged if the user's layout lists other stages or layers than there are."""
@@ -305,11 +311,14 @@ class _Pipeline:
             trial is None
             or STEP[0] not in trial.cells
             or len(stage_of_chunk) > MOST_COMPARED_CHUNKS
-            or not self.is_compared
+            or self.effort == Effort.BALANCED
         ):
             return balanced(row)
         starts = [balanced(replace(row, last=times * row.last)) for times in HEADS]
-        return self._quickest(trial, [*starts, even(self.numbers["layers"], len(stage_of_chunk))])
+        starts = [*starts, even(self.numbers["layers"], len(stage_of_chunk))]
+        if self.effort == Effort.FEW:
+            return [int(layers) for layers in self._shortest(trial, np.array(starts), 1)[0]]
+        return self._quickest(trial, starts)
 
     def _trial(self) -> Results | None:
         """The results of a layout that is nearly even; None if they cannot be computed.
@@ -318,7 +327,9 @@ class _Pipeline:
         """
         trial = self._with(even(self.numbers["layers"], len(self.places)))
         for_balance = (*TIMES, *BYTES)
-        lists_of_results = ((*for_balance, *STEP), for_balance, STEP) if self.is_compared else (for_balance,)
+        lists_of_results = (
+            ((*for_balance, *STEP), for_balance, STEP) if self.effort > Effort.BALANCED else (for_balance,)
+        )
         for wanted in lists_of_results:
             with suppress(ResolveError):
                 return run(plan(self.catalogue, wanted, trial), trial.given)

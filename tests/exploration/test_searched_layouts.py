@@ -36,6 +36,18 @@ def test_layers_that_do_not_divide_are_laid_out_and_those_that_do_need_no_layout
 
 
 @pytest.mark.thorough
+def test_where_stages_divide_like_layers_the_best_of_few_layouts_is_nearly_that_of_many() -> None:
+    """Two stages have three layers each, in two chunks: only which chunk has two of them is open."""
+    held = {**MACHINE, "pipeline_parallel_degree": 2, "virtual_pipeline_stages": 2}
+    found = amped.explore(DENSE, **held, activation_recomputation="none", flash_attention=True)
+    names = [name for name in found.swept if name != "pipeline_layout"]
+    for row in found.best[:: len(found.best) - 1]:
+        best = amped.estimate(DENSE, **(held | {name: row[name] for name in names}))  # compares many layouts
+        assert row["pipeline_layout"]
+        assert row["step_time"] <= 1.02 * best["step_time"]
+
+
+@pytest.mark.thorough
 def test_rows_with_a_layout_are_bit_for_bit_the_estimate_that_they_say() -> None:
     for config, machine in ((DENSE, MACHINE), (network(), question("DGX H100"))):
         found = amped.explore(config, **machine, top=EVERYTHING)

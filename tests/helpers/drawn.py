@@ -16,7 +16,7 @@ from amped.configuring.scenario import Scenario, read_scenario
 from amped.engine.axes import JointAxis
 from amped.engine.evaluate import Array, run
 from amped.engine.resolve import Plan, plan
-from amped.pipeline_layouts.laying_out import laid_out
+from amped.pipeline_layouts.laying_out import Effort, laid_out
 from amped.theory.language.catalogue import catalogue
 from amped.theory.language.quantity import ACCELERATOR, NETWORK, SYSTEM
 from amped.theory.nouns.parallelisms import PARALLELISMS
@@ -209,7 +209,7 @@ def _drawn(random: Random, place: int | None = None) -> Drawn:
         configs = [config | _one_pipeline(config, configs[0], least) for config in configs]
     scenario = read_scenario(sectioned(values | configs[0], rows))
     if place is not None:
-        scenario = replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources, is_compared=False))
+        scenario = replace(scenario, sources=laid_out(scenario.catalogue, scenario.sources, Effort.BALANCED))
     wanted = ("step_time", *scenario.catalogue.constraints)
     own = {name: np.array([float(config[name]) for config in configs]) for name in configs[0]}
     return Drawn(scenario, plan(scenario.catalogue, wanted, scenario.sources), own)
