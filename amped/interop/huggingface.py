@@ -78,7 +78,8 @@ def _language_model(raw: Mapping[str, Any], report: Report) -> Mapping[str, Any]
             report.used.append(ReportLine(key, "the language model"))
             if raw[key].get(TIED) and not shared.get(TIED, True):
                 report.unsupported.append(_untied_outside(raw[key], width))
-            return _language_model({**shared, **raw[key]}, report)
+            tied_outside = shared if shared.get(TIED) is True else {}  # the head stands outside the section
+            return _language_model({**shared, **raw[key], **tied_outside}, report)
     return {name: value for name, value in raw.items() if name not in towers}
 
 

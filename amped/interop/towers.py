@@ -1,4 +1,4 @@
-"""The encoder of images before a language model, from the sections of a config.json that describe it."""
+"""The encoder of images or of sound before a language model, from the sections of a config.json that describe it."""
 
 from __future__ import annotations
 
@@ -12,40 +12,63 @@ from amped.interop.records import Reading, Report, ReportLine
 from amped.interop.sizes import sum_of
 
 SECTION = "vision_config"
-TOWERS, PROJECTORS = "towers", "projectors"
+TOWERS, PROJECTORS, BEFORE = "towers", "projectors", "before_training"
 # The columns of a row that are no sums, and those that only other sums use.
-NO_SUMS = ("source", "like", "needs", "assumed", "tower", "handed_width")
+NO_SUMS = ("source", "like", "needs", "otherwise", "assumed", "tower", "handed_width", "section")
 PREFIXES = ("tower_",)
 
 
 def read_tower(raw: Mapping[str, Any], report: Report) -> tuple[dict[str, Any], set[str]]:
-    """The sizes of the encoder of images and of its projector, and the keys of the file that say them; empty if not known.
+    """The sizes of the encoder of images or of sound and of its projector, and the keys of the file that say them.
+
+    An encoder that is not known has no sizes. Sections of tokenizers that run before the training are told as such.
 
     Args:
         raw: the whole file.
         report: where it is said what was read.
     """
-    section, joined = raw.get(SECTION), table(TOWERS)[PROJECTORS].get(str(raw.get("model_type")))
-    if not isinstance(section, Mapping) or joined is None:
-        return {}, set()
-    model_type = str(section.get("model_type") or joined["tower"])
-    if model_type not in table(TOWERS)[TOWERS]:
-        return {}, set()
-    row, inner, outer = row_of(model_type), Reading(section), Reading(raw)
-    needs_are_met = _has_what_it_needs(row, section) and _has_what_it_needs(joined, raw)
-    if not (needs_are_met and _hands_on_whole_tokens(row, section, raw)):
-        return {}, set()
-    values = _sums(row, inner) or {}
-    outer.values = dict(values)
-    joined_values = _sums(joined, outer)
-    sizes = {name: value for name, value in {**values, **(joined_values or {})}.items() if name.startswith(PREFIXES)}
-    if not values or joined_values is None:
-        return {}, set()
-    report.used.append(ReportLine(SECTION, f"an encoder of images: {', '.join(sorted(sizes))}"))
+    model_type = str(raw.get("model_type"))
+    before = {key: why for key, why in table(TOWERS)[BEFORE].get(model_type, {}).items() if key in raw}
+    report.ignored += [ReportLine(key, why) for key, why in before.items()]
+    joined = table(TOWERS)[PROJECTORS].get(model_type, {})
+    name = joined.get("section", SECTION)
+    section: Any = raw.get(name) if name else raw
+    row = _row_that_fits(joined, section)
+    if row is None or not (_has_what_it_needs(joined, raw) and _hands_on_whole_tokens(row, section, raw)):
+        return {}, {*before}
+    inner, outer = Reading(section), Reading(raw)
+    outer.values = dict(_sums(row, inner) or {})
+    values = outer.values and _sums(joined, outer)
+    if not values:
+        return {}, {*before}
+    sizes = {name: value for name, value in values.items() if name.startswith(PREFIXES)}
     if "assumed" in row:
         report.defaulted.append(ReportLine("tower_tokens", row["assumed"]))
-    keys = {key for key in (*outer.taken, *joined.get("needs", {})) if not isinstance(raw.get(key), Mapping)}
-    return sizes, {SECTION, *keys}
+    of_tower = [name] if name else [*inner.taken]
+    of_tower += sorted(_outer_keys(raw, {*outer.taken}, joined) - {*of_tower})
+    report.used.append(ReportLine(", ".join(of_tower), f"an encoder: {', '.join(sorted(sizes))}"))
+    return sizes, {*of_tower, *before}
+
+
+def _outer_keys(raw: Mapping[str, Any], taken: set[str], joined: Mapping[str, Any]) -> set[str]:
+    """The keys outside a tower's section that are of its projector alone; those of a flat file are the language model's, too."""
+    is_flat = not isinstance(raw.get("text_config"), Mapping)
+    keys = {*(() if is_flat else taken), *joined.get("needs", {})}
+    return {key for key in keys if not isinstance(raw.get(key), Mapping)}
+
+
+def _row_that_fits(joined: Mapping[str, Any], section: Any) -> Mapping[str, Any] | None:
+    """The row of the tower in a section, or the row that stands in for it if the section lacks what it needs; None if no row fits."""
+    if not joined or not isinstance(section, Mapping):
+        return None
+    own = section.get("model_type") if joined.get("section", SECTION) else None
+    model_type: str | None = str(own or joined["tower"])
+    while model_type in table(TOWERS)[TOWERS]:
+        row = row_of(str(model_type))
+        if _has_what_it_needs(row, section):
+            return row
+        model_type = row.get("otherwise")
+    return None
 
 
 @lru_cache(maxsize=64)

@@ -3,7 +3,8 @@
 `tests/data/transformers_5_23_0.jsonl` has the values that most of them share in its first line, where a
 null says that a class lacks one, and a line for each: the class's own `to_dict()` without nulls and names of labels
 ("given": what differs from the defaults), and the parameters of the model that it makes on torch's device `meta`: the causal
-one; of an encoder, and of an encoder with a decoder, the network without a head. Made from
+one; of an encoder, and of an encoder with a decoder, the network without a head. The towers of Qwen3.5
+hand on tokens as wide as those of its text, as in published files and unlike the defaults. Made from
 the wheel of transformers 5.23.0, which is under the Apache License 2.0 (Copyright The Hugging Face team).
 """
 

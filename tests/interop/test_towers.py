@@ -1,4 +1,4 @@
-"""Encoders of images before a language model, held against transformers: their parameters, and the products of an image."""
+"""Encoders of images and of sound before a language model, held against transformers: their parameters, and the products of an image or a clip."""
 
 import warnings
 from collections.abc import Callable
@@ -42,10 +42,17 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen2_vl": ("Qwen2VL", {"vision_config": {"hidden_size": 2048}, "text_config": TEXT}),
     "qwen2_5_vl": ("Qwen2_5_VL", {"vision_config": {"hidden_size": 1280, "out_hidden_size": 2048}, "text_config": TEXT}),
     "qwen3_vl": ("Qwen3VL", {"vision_config": {"out_hidden_size": 2048}, "text_config": TEXT}),
+    "qwen3_5": ("Qwen3_5", {"vision_config": {"out_hidden_size": 2048}, "text_config": TEXT | {"layer_types": ["full_attention"] * 2}}),
     "qwen3_vl_moe": ("Qwen3VLMoe", {"vision_config": {"out_hidden_size": 2048}, "text_config": TEXT | {"num_experts": 2, "num_experts_per_tok": 1}}),
 }  # fmt: skip
 # What holds the tower and its projector in transformers.
-OF_TOWER = ("visual", "vision_tower", "vision_model", "multi_modal_projector", "embed_vision")
+OF_TOWER = ("visual", "vision_tower", "vision_model", "audio_tower", "multi_modal_projector", "embed_vision")
+# Encoders of sound: the class, and what the section says beside the defaults.
+OF_SOUND: dict[str, tuple[str, dict[str, Any]]] = {
+    "qwen2_audio": ("Qwen2Audio", {"model_type": "qwen2_audio_encoder"}),
+    "voxtral": ("Voxtral", {"model_type": "voxtral_encoder"}),
+    "moss_transcribe_diarize": ("MossTranscribeDiarize", {"model_type": "moss_transcribe_diarize_audio", "num_mel_bins": 128}),
+}  # fmt: skip
 # Two layers, which are enough to count products on a processor.
 FEW_LAYERS: dict[str, dict[str, Any]] = {
     "qwen2_vl": {"depth": 2}, "qwen2_5_vl": {"depth": 2, "fullatt_block_indexes": [1]},
@@ -103,6 +110,49 @@ def test_parameters_are_those_of_transformers(name: str) -> None:
     assert e["tower_parameters"] + e["tower_projector_parameters"] == sum(
         number for key, number in sizes.items() if any(part in key for part in OF_TOWER)
     )
+
+
+def hearing(name: str, **section: Any) -> tuple[Any, Any]:
+    """The config and the model, on the device meta, of a class that hears."""
+    need("transformers", "5.23.0")
+    import torch
+    import transformers
+
+    head, said = OF_SOUND[name]
+    config = getattr(transformers, f"{head}Config")(
+        audio_config=said | section, text_config=TEXT | {"model_type": "llama"}
+    )
+    config.audio_config._attn_implementation = "eager"
+    with torch.device("meta"):
+        return config, getattr(transformers, f"{head}ForConditionalGeneration")(config)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", OF_SOUND)
+def test_parameters_of_an_encoder_of_sound_are_those_of_transformers(name: str) -> None:
+    config, model = hearing(name)
+    values = read(config)
+    e = estimated(values)
+    sizes = {key: weights.numel() for key, weights in model.named_parameters()}
+    counted = sum(number for key, number in sizes.items() if any(part in key for part in OF_TOWER))
+    assert e["tower_parameters"] + e["tower_projector_parameters"] == counted
+    assert values["tower_tokens_handed_on"] == {"qwen2_audio": 750}.get(name, 375)
+
+
+@pytest.mark.thorough
+def test_products_of_a_clip_are_those_that_torch_counts() -> None:
+    """Without the projector, which the count here does not run: 1,500 · 2 · (1,280 · 2,048) FLOPs over two, as its clip has 750 tokens."""
+    import torch
+    from torch.utils.flop_counter import FlopCounterMode
+
+    config, model = hearing("qwen2_audio", encoder_layers=2)
+    encoder = next(module for name, module in model.named_modules() if name.endswith("audio_tower"))
+    with FlopCounterMode(display=False) as counted, torch.no_grad(), torch.device("meta"):
+        encoder(torch.zeros(1, 128, 3000))
+    values = read(config)
+    without = {key: value for key, value in values.items() if not key.startswith("tower")}
+    flops = estimated(values)["model_flops_per_accelerator"] - estimated(without)["model_flops_per_accelerator"]
+    assert flops - 750 * 2 * 1280 * 2048 == pytest.approx(counted.get_total_flops(), rel=0.01)
 
 
 def of_clip(torch: Any, config: Any, model: Any) -> None:
