@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from amped.base.errors import ConfigError, UnitError
 from amped.cli import options
+from amped.cli.progress import progress
 from amped.configuring.not_modeled import ANYWAY
 from amped.tables.prices import MARKET
 from amped.tables.recipes import MANNER, TUNED
@@ -15,7 +17,8 @@ from amped.theory.language.quantity import SYSTEM
 
 if TYPE_CHECKING:
     from amped.configuring.scenario import Scenario
-    from amped.drafting.recommendation import Recommendation
+    from amped.drafting.recommendation import Recommendation, Tell
+    from amped.estimation.estimation import Estimation
 
 # What it looks for, so that nobody gives it; and the options that would.
 SOUGHT, SOUGHT_OPTIONS = {"number_of_accelerators", "number_of_nodes"}, ("gpus", "nodes")
@@ -55,7 +58,8 @@ def recommend(
     limits = Limits(_read(deadline, "s", "--deadline"), _read(budget, "dollar", "--budget"))
     given, config = options.changes(settings, **short) | options.flags(anyway, ideal), named_config or config
     words = [*_words(config, given), *options.table_words(lookup_tables)]
-    found, asked = machines(config, given, system or (), limits, lookup_tables, words)
+    with _shown() as tell:
+        found, asked = machines(config, given, system or (), limits, lookup_tables, words, tell)
     options.tell_notices(dict.fromkeys(notice for scenario in asked for notice in scenario.sources.notices))
     _show_launch(asked, found.machines, form, given.get(MANNER) == TUNED and config == options.DEFAULT_CONFIG)
     if as_json:
@@ -63,6 +67,30 @@ def recommend(
         options.show_json(found.to_dict())
     else:
         options.show(found)
+
+
+@contextmanager
+def _shown() -> Iterator[Tell]:
+    """A progress bar that names each size that was tried; Ctrl-C tells the fastest one so far that keeps the limits."""
+    import typer
+
+    kept: list[tuple[float, str]] = []
+    try:
+        with progress("recommending", "{task.completed} sizes tried") as (bar, task):
+
+            def tell(system: str, e: Estimation | None, keeps: bool) -> None:
+                size = "no mapping is possible"
+                if e is not None:
+                    days = e["training_time"] / 86400
+                    size = f"{e['number_of_accelerators']:,.0f} accelerators, {days:,.1f} days"
+                kept.extend([(float(e["training_time"]), f"{system}, {size}")] if e is not None and keeps else [])
+                bar.update(task, advance=1, told=f"{system}: {size}")
+
+            yield tell
+    except KeyboardInterrupt:
+        best = f"the fastest so far that keeps the limits: {min(kept)[1]}" if kept else "none so far keeps the limits"
+        options.tell(f"amped: interrupted; {best}")
+        raise typer.Exit(130) from None
 
 
 def _words(config: str, given: dict[str, object]) -> list[str]:

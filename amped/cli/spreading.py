@@ -82,18 +82,21 @@ def running(asked: Place, output: Path | None, output_dir: Path | None) -> Itera
         share = read_shard(asked.shard)
         findings = shard_file(share, asked.resume, output, output_dir)
     spread = Spread(asked.executor or "", asked.workers, asked.scheduler or "", load)
+    best: list[str] = []
     try:
         with _ended_by_sigterm(), opened(spread) as engine:
             if engine is None:
                 yield None
             else:
-                with _watched() as watch:
+                with _watched(best) as watch:
                     yield Run(engine, findings, share, watch)
     except KeyboardInterrupt as interrupt:
         advice = (
             f"what is finished is in {findings}: --resume goes on from it" if findings else "--resume FILE keeps it"
         )
         options.tell(f"amped: interrupted; {advice}")
+        for text in best[-1:]:
+            options.tell(f"amped: the best so far: {text}")
         raise typer.Exit(143 if isinstance(interrupt, Terminated) else 130) from None
 
 
@@ -132,11 +135,12 @@ def shard_file(share: tuple[int, int], resume: Path | None, output: Path | None,
 
 
 @contextmanager
-def _watched() -> Iterator[Watch]:
-    """A progress bar with the rate, the time left, and notes."""
+def _watched(best: list[str]) -> Iterator[Watch]:
+    """A progress bar with the rate, the time left, and notes; each better candidate is added to `best`, in words."""
     from amped.exploration.running import Watch
 
     with progress("exploring", "[progress.percentage]{task.percentage:>3.0f}%") as (bar, task):
+        bar.update(task, told="layouts of pipelines")
 
         class Shown(Watch):
             def began(self, done: int, candidates: int) -> None:
@@ -146,7 +150,11 @@ def _watched() -> Iterator[Watch]:
                 bar.advance(task, candidates)
                 speed, total = bar.tasks[0].speed, bar.tasks[0].total
                 if speed:
-                    bar.update(task, told=f"of {total:,.0f} candidates, {speed / 1e6:.2f} million/s")
+                    found = f"; {best[-1].partition(';')[0]}" if best else ""
+                    bar.update(task, told=f"of {total:,.0f} candidates, {speed / 1e6:.2f} million/s{found}")
+
+            def improved(self, text: str) -> None:
+                best.append(text)
 
             def note(self, text: str) -> None:
                 options.tell(f"note: {text}")

@@ -100,9 +100,13 @@ class _Size:
 # The size that is tried for a number of accelerators, and all that were.
 Mapped = Callable[[int], _Size | None]
 Tried = dict[int, _Size | None]
+# Told of each size: the system, its estimate (None: no mapping is possible), and whether it keeps the limits.
+Tell = Callable[[str, Estimation | None, bool], None]
 
 
-def recommended(scenarios: list[Scenario], limits: Limits, is_tuned: bool = False) -> list[Recommendation]:
+def recommended(
+    scenarios: list[Scenario], limits: Limits, is_tuned: bool = False, tell: Tell = lambda *_: None
+) -> list[Recommendation]:
     """The recommendation for each system: with a deadline the cheapest first, with a budget alone the fastest first.
 
     The fewest accelerators come first if a price is unknown or of another list.
@@ -111,13 +115,14 @@ def recommended(scenarios: list[Scenario], limits: Limits, is_tuned: bool = Fals
         scenarios: one for each system.
         limits: what the training must keep.
         is_tuned: chooses the switches of the software for each size, as `amped estimate --manner tuned` does.
+        tell: is told of each size that was tried.
 
     Raises:
         ConfigError: if there is no limit, or if there is a budget and a system without a price.
     """
     if not limits.given:
         raise ConfigError("neither a deadline nor a budget is given", 'for example --deadline "30 days"')
-    recommendations = [_of_system(scenario, limits, tuned if is_tuned else completed) for scenario in scenarios]
+    recommendations = [_of_system(scenario, limits, tuned if is_tuned else completed, tell) for scenario in scenarios]
     by = "cost" if are_ranked_by_cost(recommendations) else "number_of_accelerators"
     by = by if limits.deadline else "training_time"
     return sorted(recommendations, key=lambda r: (r.row is None, r.row[by] if r.row else 0.0))
@@ -134,25 +139,26 @@ def costs_differ_by_list(recommendations: Iterable[Recommendation]) -> str:
     return prices_not_compared(r.scenario for r in recommendations if r.row)
 
 
-def _of_system(scenario: Scenario, limits: Limits, choose: Choose) -> Recommendation:
+def _of_system(scenario: Scenario, limits: Limits, choose: Choose, tell: Tell) -> Recommendation:
     """The recommendation for one system: with a deadline the smallest tried size that keeps the limits, else the fastest."""
-    tried: dict[int, _Size | None] = {}
+    tried, name = Tried(), _system_name(scenario)
 
     def mapped(size: int) -> _Size | None:
         if size not in tried:
-            tried[size] = _of_size(scenario, size, choose)
+            tried[size] = found = _of_size(scenario, size, choose)
+            tell(name, found.estimate if found else None, bool(found and found.keeps(limits)))
         return tried[size]
 
     found = (_fewest if limits.deadline else _fastest)(_doublings(scenario, limits), limits, mapped, tried)
     size = tried[found] if found else None
     if found is None or size is None:
         return Recommendation(
-            _system_name(scenario), tuple(sorted(tried)), row=None, settings={}, held="", scenario=scenario,
+            name, tuple(sorted(tried)), row=None, settings={}, held="", scenario=scenario,
             nearest=_nearest((size.estimate for size in tried.values() if size), limits),
         )  # fmt: skip
     counted = (other for other in tried if other <= found or not limits.deadline)
     return Recommendation(
-        system=_system_name(scenario), sizes=tuple(sorted(counted)),
+        system=name, sizes=tuple(sorted(counted)),
         row=size.estimate.to_dict(), settings=size.settings, scenario=size.estimate.scenario,
         held=NOT_TRIED if _is_open(scenario) else space_of(SPACE).held,
         notices=tuple(size.estimate.scenario.sources.preliminary), estimate=size.estimate,

@@ -19,7 +19,7 @@ from amped.exploration.all_candidates import Keep, Spool, spool, written
 from amped.exploration.executors import HERE, Engine
 from amped.exploration.identity import fingerprint, portable
 from amped.exploration.journal import header, journal
-from amped.exploration.results import Finding, all_of, merged
+from amped.exploration.results import Finding, Ranked, Ranking, all_of, best_of, merged
 from amped.exploration.search import Part, Search
 
 # How often a worker may die while it evaluates a part, before the part is given up.
@@ -35,6 +35,9 @@ class Watch:
 
     def advanced(self, candidates: int) -> None:
         """Called when this number of further candidates is evaluated."""
+
+    def improved(self, best: str) -> None:
+        """Called with the best candidate so far, in words, when it is better than the one before."""
 
     def note(self, text: str) -> None:
         """Called with a text on an event that is not an error."""
@@ -92,9 +95,24 @@ def found_in(search: Search, run: Run = ALONE) -> Finding:
                 file.add(part.number, of_part, seconds)
             if spooled:
                 spooled.finished(part.number)
-            finding = merged(finding, of_part)
+            best, finding = _best(finding), merged(finding, of_part)
+            if (better := _best(finding)) and better != best:
+                run.watch.improved(_in_words(search, better[0]))
             run.watch.advanced(part.candidates)
     return finding
+
+
+def _best(finding: Finding) -> Ranking:
+    """The best candidate of a finding, alone; none if nothing is feasible."""
+    return best_of(1, *finding.best.values())
+
+
+def _in_words(search: Search, best: Ranked) -> str:
+    """A candidate: its objective, and the values that give it."""
+    objective, values = search.objective, [f"{n}={v:g}" if isinstance(v, float) else f"{n}={v}"
+                                           for n, v in best.row.items() if n in search.swept and v != 1]  # fmt: skip
+    unit = search.catalogue[objective.name].mark.unit
+    return f"{objective.name} = {objective.sign * best.objective:.6g} {unit}; {', '.join(values)}"
 
 
 def _evaluated(

@@ -16,7 +16,7 @@ from amped.drafting.asking import DEFAULT_CONFIG, ROWS, Asking
 from amped.drafting.chooser import completed
 from amped.drafting.each_value import chosen_lines
 from amped.drafting.improvements import improvements
-from amped.drafting.recommendation import Limits, recommended
+from amped.drafting.recommendation import Limits, Tell, recommended
 from amped.drafting.rented import machines_of
 from amped.estimation.estimation import Estimation, estimated
 from amped.estimation.manners import road
@@ -106,14 +106,14 @@ def kind_of_rows(names: Sequence[str], lookup_tables: Any) -> str:
 
 def machines(
     config: str | None, given: Mapping[str, object], systems: Sequence[str], limits: Limits, lookup_tables: Any,
-    words: Sequence[str] = (),
+    words: Sequence[str] = (), tell: Tell = lambda *_: None,
 ) -> tuple[Recommended, list[Scenario]]:  # fmt: skip
-    """The machines that keep the limits, and the question that was asked for each system."""
+    """The machines that keep the limits, and the question that was asked for each system; `tell` is told of each size."""
     values = with_model(given, lookup_tables)
     is_tuned = values.get(MANNER) == TUNED and config in (None, DEFAULT_CONFIG)
     values = {name: value for name, value in values.items() if name != MANNER or not is_tuned}
     asked = _of_systems(config or DEFAULT_CONFIG, values, systems, lookup_tables)
-    found = recommended(asked, limits, is_tuned)
+    found = recommended(asked, limits, is_tuned, tell)
     title = asked[0].sources.rows[NETWORK].name if "model" in values else asked[0].label
     return Recommended(title, limits, found, words), asked
 

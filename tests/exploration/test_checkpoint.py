@@ -114,6 +114,7 @@ def test_an_interrupt_ends_with_its_code_and_a_bar_was_on_the_terminal(
     assert out == ""
     assert "million/s" in told
     assert f"interrupted; what is finished is in {kept}" in told.replace("\r\n", "")
+    assert "the best so far: " in told
     assert "Traceback" not in told
     assert exactly(found_in(search(folder), Run(findings=kept))) == exactly(alone(folder))
 
