@@ -115,7 +115,7 @@ def test_the_page_on_accuracy_has_todays_screen(tmp_path):
     )
 
 
-@pytest.mark.parametrize(("page", "most"), [("CHANGELOG.md", 80), ("docs/accuracy-log.md", 150)])
+@pytest.mark.parametrize(("page", "most"), [("CHANGELOG.md", 90), ("docs/accuracy-log.md", 150)])
 def test_a_page_of_what_there_is_does_not_become_a_log(page, most):
     """Each version has a page of what it does, and what failed has one; how it came to be is in the history."""
     assert len((ROOT / page).read_text("utf-8").splitlines()) <= most
