@@ -53,6 +53,7 @@ TYPED = {
     "Kimi Linear 48B-A3B": ["kimi linear", "moonshotai/Kimi-Linear-48B-A3B-Base"],
     "Nemotron 3 Nano 30B-A3B": ["nemotron 3 nano", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"],
     "Nemotron 3 Super 120B-A12B": ["nemotron 3 super", "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16"],
+    "Nemotron 3 Ultra 550B-A55B": ["nemotron 3 ultra", "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"],
     "Nemotron-H 8B": ["nemotron-h", "nvidia/Nemotron-H-8B-Base-8K"],
     "MiniMax-Text-01": ["MiniMaxAI/MiniMax-Text-01", "minimax-01", "MiniMax-M1"],
     "gpt-oss-120b": ["gpt oss 120b", "openai/gpt-oss-120b"],
