@@ -48,8 +48,19 @@ def read_branches(reading: Reading) -> dict[str, Any]:
 
 
 def _is_absent(reading: Reading, row: Mapping[str, Any]) -> bool:
-    """Whether the switch of a row is off in the file: the key that it needs is missing, false or 0."""
-    return "if" in row and not reading.get(row["if"], next(iter(_quantities(row)), "layers"))
+    """Whether the switch of a row is off in the file: the key that it needs is missing, false or 0. Its other keys then say nothing."""
+    if "if" not in row or reading.get(row["if"], next(iter(_quantities(row)), "layers")):
+        return False
+    _take_keys(reading, row)
+    return True
+
+
+def _take_keys(reading: Reading, row: Mapping[str, Any]) -> None:
+    """Marks the keys that a row explains as read."""
+    keys, first = re.compile(row.get("keys") or "$^"), next(iter(_quantities(row)), "layers")
+    for name in reading.raw:
+        if keys.fullmatch(name) and name not in reading.taken:
+            reading.get(name, first)
 
 
 def _quantities(row: Mapping[str, Any]) -> list[str]:
@@ -59,10 +70,7 @@ def _quantities(row: Mapping[str, Any]) -> list[str]:
 
 def _sizes(reading: Reading, row: Mapping[str, Any]) -> dict[str, float]:
     """What a row adds to each quantity; nothing, and told, if the file lacks a key that a sum needs."""
-    keys, first = re.compile(row.get("keys") or "$^"), next(iter(_quantities(row)), "layers")
-    for name in reading.raw:
-        if keys.fullmatch(name) and name not in reading.taken:
-            reading.get(name, first)
+    _take_keys(reading, row)
     sums = {quantity: sum_of(reading, row[name], quantity) for name, quantity in OF_SUM.items() if name in row}
     key = f"model_type {reading.raw.get('model_type', '')}".strip()
     if None in sums.values():

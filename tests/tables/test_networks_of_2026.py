@@ -43,6 +43,8 @@ TYPED = {
     "Qwen3 Coder 480B-A35B": ["Qwen/Qwen3-Coder-480B-A35B-Instruct"],
     "Llama 4 Scout": ["llama4 scout", "meta-llama/Llama-4-Scout-17B-16E"],
     "Gemma 3 27B": ["gemma3 27b", "google/gemma-3-27b-pt"],
+    "Gemma 4 31B": ["gemma 4", "google/gemma-4-31B-it"],
+    "Gemma 4 26B-A4B": ["gemma 4 26b", "google/gemma-4-26B-A4B"],
     "Phi-4": ["phi 4", "microsoft/phi-4"],
     "DeepSeek V3.2": ["deepseek v3.2", "deepseek-ai/DeepSeek-V3.2-Exp", "DeepSeek-V3.2"],
     "Step 3.5 Flash": ["step 3.5", "stepfun-ai/Step-3.5-Flash", "stepfun-ai/Step-3.7-Flash"],

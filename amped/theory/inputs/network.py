@@ -63,16 +63,20 @@ def absorbed_latent_attention__indexed(
 def wider_projection_entries(
     full_attention_head_dimension,
     full_attention_key_value_heads,
+    full_attention_values_are_keys,
     head_dimension,
     attention_heads,
     key_value_heads,
     windowed_layer_fraction,
 ):
-    """The entries of queries, keys, values and outputs that layers without a window have more, averaged over layers.
+    """The entries of queries, keys, values and outputs that layers without a window project more, averaged over layers.
+
+    Values that are keys are not projected.
 
     Source: definition.
     """
-    full = 2 * full_attention_head_dimension * (attention_heads + full_attention_key_value_heads)
+    heads = 2 * attention_heads + (2 - full_attention_values_are_keys) * full_attention_key_value_heads
+    full = full_attention_head_dimension * heads
     return (1 - windowed_layer_fraction) * (full - 2 * head_dimension * (attention_heads + key_value_heads))
 
 
