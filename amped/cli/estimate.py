@@ -121,9 +121,11 @@ def _show(result: Estimation, as_json: bool, full: bool, why: bool) -> None:
 def _show_layers(result: Estimation, as_json: bool) -> None:
     """Prints the operators of one layer, as a table or as JSON; writes no files."""
     from amped.estimation.breakdown import layer_lines
+    from amped.estimation.kinds_of_layers import kind_lines
 
     if as_json:
-        options.show_json([asdict(line) for line in layer_lines(result)])
+        operators, kinds = map(asdict, layer_lines(result)), map(asdict, kind_lines(result))
+        options.show_json({"operators": list(operators), "kinds_of_layers": list(kinds)})
     else:
         from amped.report.layers import layer_table
 

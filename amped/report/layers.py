@@ -9,6 +9,7 @@ from rich.table import Table
 from amped.configuring.kernel_tables import NAME as MEASURED_TABLE
 from amped.estimation.breakdown import Message, OperatorLine, layer_lines, tower_lines
 from amped.estimation.estimation import Estimation
+from amped.estimation.kinds_of_layers import KindLine, kind_lines
 from amped.report.summary import heading
 from amped.report.tables import Part, drawn, table
 from amped.theory.nouns.records import WIDE
@@ -30,6 +31,7 @@ KEPT_MEANINGS = (
     "kept: for the backward pass, unless it is recomputed. weights: of products, as they are held here. message: one call in "
     "the forward pass, among accelerators of a node x nodes; those of gradients and of sharded weights are in --full."
 )
+OF_KINDS = "Above: a micro-batch in one layer of each kind, with its waits. Below: the average layer; x says how often an operator runs."
 OF_TOWER = "Above: the whole tower, of which x says how often an operator runs. Below: one layer of the network."
 MEANINGS = (
     "inputs, weights: gradients of them. In % are share, of the time; peak, flops as a share of the matrix peak; and MUE, "
@@ -45,6 +47,9 @@ def layer_table(e: Estimation) -> Iterator[Part]:
     """
     yield from heading(e)
     lines, tower = layer_lines(e), tower_lines(e)
+    if kinds := kind_lines(e):
+        yield _kinds(kinds)
+        yield f"\n{OF_KINDS}\n", "dim"
     heads = WITH_TIME_BY if MEASURED_TABLE in e.scenario.sources.given else HEADS
     if tower:
         yield _operators(tower, tuple(head for head in heads if head != "FLOP/B"))
@@ -53,6 +58,13 @@ def layer_table(e: Estimation) -> Iterator[Part]:
     yield f"\n{TIME_BY if heads == WITH_TIME_BY else MEANINGS}\n", "dim"
     yield _kept_and_sent(lines)
     yield f"\n{KEPT_MEANINGS}", "dim"
+
+
+def _kinds(lines: list[KindLine]) -> Table:
+    """A table of the kinds of layers, each with the number of its layers and the time of a micro-batch in one of them."""
+    times = ((f"{line.forward_time * 1e6:,.0f}", f"{line.backward_time * 1e6:,.0f}") for line in lines)
+    rows = [(line.kind, f"{line.layers}", *cells) for line, cells in zip(lines, times, strict=True)]
+    return table(("kind of layer", "layers", "forward us", "backward us"), rows)
 
 
 def _operators(lines: list[OperatorLine], heads: tuple[str, ...]) -> Table:

@@ -5,6 +5,8 @@ import re
 
 import pytest
 
+import amped
+from amped.estimation.kinds_of_layers import kind_lines
 from tests.helpers.cli import printed
 
 # One network of each kind of layers, by the words that people type.
@@ -29,6 +31,26 @@ def test_layers_show_each_kind_once_with_its_count() -> None:
     shown = printed("estimate", "--model", "Qwen3-Next 80B", "--system", "DGX H100", "--layers")
     assert len(re.findall(r"^linear_scan x0\.75 +forward", shown, re.MULTILINE)) == 1
     assert len(re.findall(r"^attention_output x0\.25 +forward", shown, re.MULTILINE)) == 1
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("model", "layers"),
+    [
+        ("DeepSeek V4 Flash", {"attention to 512 entries of 4 tokens": 21, "attention to all entries of 128 tokens": 20,
+                               "attention to window of 128": 2}),
+        ("Step 3.5 Flash", {"dense": 3, "mixture": 42, "attention to window of 512": 33, "attention to all keys": 12}),
+    ],
+)  # fmt: skip
+def test_kinds_are_shown_once_with_their_layers_and_make_the_average_layer(model: str, layers: dict[str, int]) -> None:
+    e = amped.estimate(model=model, system="DGX H100")
+    lines = kind_lines(e)
+    assert {line.kind: line.layers for line in lines} == layers
+    kinds, times = e.results.records("layer_kinds"), e.results.records("layer_times")
+    average = sum(float(kind.share * time.forward) for kind, time in zip(kinds, times, strict=True))
+    attentions = [line for line in lines if line.kind.startswith("attention to")]
+    mean = sum(line.layers * line.forward_time for line in attentions) / e["layers"]
+    assert not attentions or mean == pytest.approx(average, rel=2e-3)
 
 
 @pytest.mark.thorough

@@ -168,7 +168,7 @@ class TestTheQuestion:
         assert "time by" in told
         line = next(line for line in told.splitlines() if line.startswith("query_key_value"))
         assert line.split()[-1] == "measured"
-        plain = json.loads(amped(*asked, "--json", folder=tmp_path).stdout)
+        plain = json.loads(amped(*asked, "--json", folder=tmp_path).stdout)["operators"]
         assert {each["time_by"] for each in plain} == {"measured", "law"}
         assert {each["measured_distance"] for each in plain} == {0.0, None}
 
