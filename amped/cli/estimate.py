@@ -35,6 +35,7 @@ def estimate(
     layers: bool = False,
     stages: bool = False,
     timeline: Path | None = None,
+    snapshot: Path | None = None,
     full: bool = False,
     why: bool = False,
     save: bool = False,
@@ -57,6 +58,7 @@ def estimate(
         --layers: Print the operators of one layer instead.
         --stages: Print every pipeline stage instead.
         --timeline FILE: Execute the step, and write its trace.
+        --snapshot FILE: Its memory, for pytorch.org/memory_viz.
         --full: Print every part, and all notes.
         --why: Print what the numbers assume.
         --save: Write inputs and breakdown to files.
@@ -64,32 +66,38 @@ def estimate(
     """
     from amped.estimation.estimation import estimated
 
-    _check(timeline, must, form)
+    _check(timeline, snapshot, must, form)
     result = estimated(asked)
     if stages or layers:
         (_show_stages if stages else _show_layers)(result, as_json)
-        _write_timeline(result, timeline, as_json)
+        _write_executed(result, timeline, snapshot, as_json)
         return
     _show(result, as_json, full, why)
     gemm, compute_graph = gemm or gemm_old, compute_graph or compute_graph_old
     if (is_asked := bool(output_dir or save or gemm or plot)) or (asked.label not in UNNAMED and not as_json):
         _write(output_dir or options.DEFAULT_FOLDER, _files(result, gemm, compute_graph, plot), as_json, is_asked)
-    _write_timeline(result, timeline, as_json)
+    _write_executed(result, timeline, snapshot, as_json)
     if compute_graph and not gemm:
         options.tell("note: --compute-graph needs --gemm beside it")
     _show_launch(result, form, as_json)
+    _insist(must, result)
+
+
+def _insist(must: str | None, result: Estimation) -> None:
+    """Ends with an exit code of its own if the user wants what does not fit to be refused."""
     if must and not result["fits_in_memory"]:
         raise typer.Exit(options.NOT_MET)
 
 
-def _check(timeline: Path | None, must: str | None, form: str | None) -> None:
-    """Refuses an existing timeline file, an unknown launch format, and a --must other than fit.
+def _check(timeline: Path | None, snapshot: Path | None, must: str | None, form: str | None) -> None:
+    """Refuses existing files of a timeline or of memory, an unknown launch format, and a --must other than fit.
 
     Raises:
         ConfigError: for each of these.
     """
     options.check_format(form)
     options.refuse_existing(timeline, "--timeline")
+    options.refuse_existing(snapshot, "--snapshot")
     if must not in (None, "fit"):
         raise ConfigError(f"--must {must!r} is no wish", "--must fit: exit code 3 where it does not fit in memory")
 
@@ -144,6 +152,12 @@ def _show_stages(result: Estimation, as_json: bool) -> None:
         options.show(stage_table(result))
 
 
+def _write_executed(result: Estimation, timeline: Path | None, snapshot: Path | None, quiet: bool) -> None:
+    """Writes what the user asks for of the executed step."""
+    _write_timeline(result, timeline, quiet)
+    _write_snapshot(result, snapshot, quiet)
+
+
 def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
     """Writes the executed step if the user asks for it, and says how it compares with the closed form."""
     if path is None:
@@ -161,6 +175,20 @@ def _write_timeline(result: Estimation, path: Path | None, quiet: bool) -> None:
             f"executed pass by pass, a step takes {duration(step.step_time)}; by the closed form "
             f"{duration(step.estimated_time)} ({-step.deviation / (1 + step.deviation):+.2%})")  # fmt: skip
     typer.echo(sentence, err=quiet)
+
+
+def _write_snapshot(result: Estimation, path: Path | None, quiet: bool) -> None:
+    """Writes the memory of the executed step if the user asks for it, and says where its peak is, and why."""
+    if path is None:
+        return
+    from amped.estimation.execution import executed_step
+    from amped.estimation.memory_over_time import memory_over_time
+    from amped.report.memory_snapshot import as_snapshot, peak_in_words
+
+    memory = memory_over_time(result, executed_step(result))
+    written = write_atomically(path, as_snapshot(memory))
+    where = f"\nmemory over time written to {written}; open it at pytorch.org/memory_viz (a device is a stage)\n"
+    typer.echo(where + peak_in_words(memory.peak, result["memory_per_accelerator_bytes"]), err=quiet)
 
 
 def _plain(result: Estimation) -> dict[str, Any]:

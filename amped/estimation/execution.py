@@ -63,7 +63,7 @@ def executed_step(e: Estimation) -> ExecutedStep:
     if (passes := 3 * stages * microbatches * chunks) > MOST_PASSES:
         raise MappingError(f"a step of {passes:,} passes is too long to execute pass by pass",
                            f"up to {MOST_PASSES:,} are: raise microbatch_size, or leave --timeline out")  # fmt: skip
-    layers = _layers(e, stages, chunks)
+    layers = layers_of(e)
     closed = e.choices["performance_model"] == "amped"
     work = _even_work(e, stages, chunks) if closed else _work(e, layers, chunks)
     exposed = e["exposed_pipeline_communication_time"]
@@ -79,8 +79,9 @@ def executed_step(e: Estimation) -> ExecutedStep:
     )
 
 
-def _layers(e: Estimation, stages: int, chunks: int) -> Layers:
+def layers_of(e: Estimation) -> Layers:
     """The layers of each kind in each chunk of each stage."""
+    stages, chunks = int(e["pipeline_parallel_degree"]), int(e["chunks_per_stage"])
     if "pipeline_layout" in e.results.cells:
         return [share.chunks for share in e.results.records("pipeline_layout")]
     ends = [e["first_stage_layers"], *[e["middle_stage_layers"]] * (stages - 2), e["last_stage_layers"]]

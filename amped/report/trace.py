@@ -6,11 +6,12 @@ Format: "Trace Event Format", Google, docs/document/d/1CvAClvFfyA5R-PhYUmn5OOQtY
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from amped.estimation.estimation import Estimation
 from amped.estimation.execution import ExecutedStep
+from amped.estimation.memory_over_time import MemoryOverTime, memory_over_time
 from amped.theory.schedules.timeline import BACK, COMPUTE, FORTH, Span
 
 Event = dict[str, Any]
@@ -31,9 +32,9 @@ def shown_microbatches(step: ExecutedStep) -> int:
 
 def as_trace(step: ExecutedStep, e: Estimation) -> str:
     """The step as text in the trace-event format, one event per line."""
-    shown, pipe = shown_microbatches(step), step.timeline.pipe
+    shown, pipe, memory = shown_microbatches(step), step.timeline.pipe, memory_over_time(e, step)
     left_out = max(pipe.microbatches - 2 * shown, 0)
-    events = [*_names(pipe.stages), *sorted(_events(step, shown), key=lambda event: float(event["ts"]))]
+    events = [*_names(pipe.stages), *sorted(_events(step, memory, shown), key=lambda event: float(event["ts"]))]
     other_data = {"config": e.scenario.label, "schedule": e.choices["pipeline_schedule"], "stages": pipe.stages,
              "microbatches": pipe.microbatches, "microbatches_left_out": left_out, "executed_step_time": step.step_time,
              "estimated_step_time": step.estimated_time}  # fmt: skip
@@ -50,11 +51,11 @@ def _names(stages: int) -> Iterator[Event]:
             yield {"name": name, "ph": "M", "pid": stage, "tid": thread, "args": arguments}
 
 
-def _events(step: ExecutedStep, shown_at_each_end: int) -> Iterator[Event]:
+def _events(step: ExecutedStep, memory: MemoryOverTime, shown_at_each_end: int) -> Iterator[Event]:
     """The events of each stage, in no order of time.
 
-    These are spans of the first and the last `shown_at_each_end` micro-batches, a counter of the activations that the
-    stage holds, and gradient reduction and optimizer after the last pass.
+    These are spans of the first and the last `shown_at_each_end` micro-batches, a counter of the memory that
+    the stage holds, and gradient reduction and optimizer after the last pass.
     """
     line, first_of_the_last = step.timeline, step.timeline.pipe.microbatches - shown_at_each_end
     after = {"gradients and weights, exposed": step.reduction_time, "optimizer": step.optimizer_time}
@@ -65,7 +66,7 @@ def _events(step: ExecutedStep, shown_at_each_end: int) -> Iterator[Event]:
                 for stream in (COMPUTE, FORTH, BACK)}  # fmt: skip
         yield from (_span(span) for spans in shown_spans.values() for span in spans)
         moments = {moment for span in shown_spans[COMPUTE] for moment in (span.start, span.end)}
-        yield from _counter(stage, line.held(stage, step.sizes[stage]), moments)
+        yield from _memory(stage, memory, moments)
         start = line.makespan
         for name, seconds in after.items():
             span = Span(stage, "data_parallel", "update", 0, 0, start, start + seconds)
@@ -88,14 +89,10 @@ def _complete(name: str, span: Span, arguments: Event) -> Event:
             "pid": span.stage, "tid": THREADS[span.stream], "args": arguments}  # fmt: skip
 
 
-def _counter(stage: int, held: Iterable[tuple[float, float]], moments: set[float]) -> Iterator[Event]:
-    """The counter events of the bytes of activations that a stage holds, at the shown moments and at the maximum.
-
-    `held` has pairs of a moment and the bytes that are held from then on.
-    """
-    held = list(held)
-    maximum = max(held, key=lambda pair: pair[1])
-    for moment, bytes_held in held:
-        if moment in moments or (moment, bytes_held) == maximum:
-            yield {"name": "activations kept", "ph": "C", "ts": moment * MICROSECONDS, "pid": stage, "tid": 0,
-                   "args": {"bytes": max(bytes_held, 0.0)}}  # fmt: skip
+def _memory(stage: int, memory: MemoryOverTime, moments: set[float]) -> Iterator[Event]:
+    """The counter events of the bytes that a stage holds, by kind, at the shown moments and at the peak."""
+    shown = sorted(moments | {memory.peaks[stage].moment})
+    held = memory.held(stage, shown)
+    for place, moment in enumerate(shown):
+        yield {"name": "memory", "ph": "C", "ts": moment * MICROSECONDS, "pid": stage, "tid": 0,
+               "args": {kind: amounts[place] for kind, amounts in held.items()}}  # fmt: skip

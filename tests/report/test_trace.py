@@ -96,7 +96,7 @@ def test_the_counter_peaks_at_the_activations_of_the_estimate(given):
     e, step = traced(**given)
     peaks = defaultdict(float)
     for event in of_phase(json.loads(as_trace(step, e)), "C"):
-        peaks[event["pid"]] = max(peaks[event["pid"]], event["args"]["bytes"])
+        peaks[event["pid"]] = max(peaks[event["pid"]], event["args"]["activation"])
     last = max(peaks)
     place = last if e.fullest_stage == "last" else int(e["fullest_stage_index"])
     assert peaks[place] == pytest.approx(e["activation_bytes"], rel=1e-9)
@@ -119,7 +119,7 @@ def test_of_a_step_of_very_many_passes_the_first_and_the_last_micro_batches_are_
     half = len(shown) // 2
     assert shown == {*range(half), *range(4096 - half, 4096)}
     assert trace["otherData"]["microbatches_left_out"] == 4096 - 2 * half
-    peak = max(c["args"]["bytes"] for c in of_phase(trace, "C") if c["pid"] == 0)
+    peak = max(c["args"]["activation"] for c in of_phase(trace, "C") if c["pid"] == 0)
     assert peak == pytest.approx(of_stage(e, "first", "activation_bytes"), rel=1e-9)
 
 
