@@ -50,7 +50,7 @@ class Kind(NamedTuple):
     optimizer: bool
 
 
-def kinds(names: Sequence[str]) -> list[Kind]:
+def _kinds(names: Sequence[str]) -> list[Kind]:
     """What each name tells."""
     none = (BOOKKEEPING, UNASSIGNED)
     found = [classes()[class_of(name)] for name in names]
@@ -63,7 +63,7 @@ def kinds(names: Sequence[str]) -> list[Kind]:
 
 def placed(calls: Calls, names: Sequence[str], piece: Callable[[int, float, float, Inside], None]) -> list[Inside]:
     """What each call stands in, itself included; `piece` is told each stretch of a call in which no call inside it runs."""
-    inside, known = [NOWHERE] * len(calls.name), kinds(names)
+    inside, known = [NOWHERE] * len(calls.name), _kinds(names)
     rows = [column.tolist() for column in (calls.name, calls.start, calls.end, calls.graph, calls.shape)]
     for order in _threads(calls):
         stack: list[tuple[int, float, Inside]] = []
@@ -119,7 +119,7 @@ def pieces(calls: Calls, names: Sequence[str]) -> Work:
     What runs in a range and in no operator is no work, but for messages, which backends tell as ranges.
     """
     rows: list[tuple[float, float, int, int, int, int]] = []
-    sends = [kind.sends for kind in kinds(names)]
+    sends = [kind.sends for kind in _kinds(names)]
     counts = [not is_range or sends[name] for name, is_range in zip(calls.name, calls.range, strict=True)]
 
     def piece(call: int, start: float, end: float, where: Inside) -> None:

@@ -97,7 +97,7 @@ IDLE = "idle"
 
 def measured_step(trace: Trace) -> MeasuredStep:
     """What a step of a trace is made of."""
-    steps = counted(trace.steps)
+    steps = _plain_steps(trace.steps)
     bounds = np.array([[step.start for step in steps], [step.end for step in steps]])
     place = classes_of(trace)
     shares, busy = _shares(trace.work, place, bounds)
@@ -116,11 +116,11 @@ def measured_step(trace: Trace) -> MeasuredStep:
         kernels=float(in_steps.sum()) / len(steps),
         late_fraction=late,
         unassigned=tuple(_without_class(trace, place, in_steps, len(steps))),
-        odd_product_fraction=odd_products(trace, place, in_steps),
+        odd_product_fraction=_odd_products(trace, place, in_steps),
     )
 
 
-def counted(steps: Sequence[Step]) -> list[Step]:
+def _plain_steps(steps: Sequence[Step]) -> list[Step]:
     """The steps without those that take far longer than the middle one."""
     middle = median(step.end - step.start for step in steps)
     return [step for step in steps if step.end - step.start <= OUTLIER * middle]
@@ -228,7 +228,7 @@ def _without_class(trace: Trace, place: Integers, which: object, steps: int) -> 
 TILE = 64
 
 
-def odd_products(trace: Trace, place: Integers, which: object) -> float | None:
+def _odd_products(trace: Trace, place: Integers, which: object) -> float | None:
     """The share of the time of products of which a size is no multiple of a tile; None without shapes."""
     product = next(order for order, each in enumerate(classes()) if each.name == "product")
     entries = np.flatnonzero((place == product) & (trace.work.shape >= 0) & which)
