@@ -123,8 +123,8 @@ def outgoing(e: Estimation) -> Outgoing:
     for name in {*table("fields")["rows"], *EXTRA, *sources.origins}:
         if name in choices:
             values[name] = choices[name]
-        elif isinstance(value := e[name] if name in e else sources.given.get(name), float):
-            values[name] = _json_number(value, quantities[name].mark.unit)
+        elif isinstance(value := e[name] if name in e else sources.given.get(name), int | float):
+            values[name] = _json_number(float(value), quantities[name].mark.unit)
     system = sources.rows.get(SYSTEM)
     if system is not None and ACCELERATORS_PER_HOST in system.columns:
         values[ACCELERATORS_PER_HOST] = system.columns[ACCELERATORS_PER_HOST]

@@ -165,6 +165,7 @@ def explore(
     each: Sequence[str] = (),
     workers: int = 1,
     resume: str | Path | None = None,
+    yes: bool = False,
     lookup_tables: LookupTables = None,
     formulas: Formulas = None,
     **overrides: object,
@@ -183,6 +184,7 @@ def explore(
         each: swept names; `groups` then has the best mappings of each combination of their values.
         workers: processes to evaluate with (a script then needs `if __name__ == "__main__":` around the call).
         resume: a file that keeps the finished parts; a run with this file goes on from them.
+        yes: explore also a space of so many candidates that it takes hours.
         lookup_tables: as in `estimate`.
         formulas: as in `estimate`.
         overrides: as in `estimate`; `number_of_accelerators` is the size of the machine.
@@ -199,7 +201,7 @@ def explore(
         (2, True)
     """
     limits = (where,) if isinstance(where, str) else tuple(where)
-    options = Options(top, space, limits, objective, largest, pareto, tuple(each))
+    options = Options(top, space, limits, objective, largest, pareto, tuple(each), yes=yes)
     asked, sweeps = Asking(config, overrides, lookup_tables, formulas).searched(vary or {})
     with opened(Spread(workers=workers, warm_up=load)) as engine:
         run = Run(engine or ALONE.engine, Path(resume) if resume else None)

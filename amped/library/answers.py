@@ -30,7 +30,6 @@ from amped.sensitivities.suspects import suspects
 from amped.tables.recipes import MANNER, TUNED
 from amped.tables.tables import user_tables
 from amped.theory.language.quantity import CATEGORIES, NETWORK
-from amped.validation.support import support
 
 # The kinds of rows that are compared.
 KINDS = ("system", "accelerator", "model", "software")
@@ -159,6 +158,8 @@ def _evidence(result: Estimation, scenario: Scenario, imported: Imported | None)
     further = (Bound(part.what, {}) for part in of_file if part not in scenario.sources.not_modeled)
     missing: Iterable[Bound] = (*result.not_modeled, *further)
     ignored = [str(line) for line in report.ignored] if report else []
+    from amped.validation.support import support
+
     found = support(result, [str(part) for part in missing], ignored)
     return Supported(imported.name if imported else scenario.title, found)
 

@@ -7,13 +7,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from amped.base.aliases import aliases
 from amped.base.errors import ConfigError
 from amped.base.files import write_atomically
 from amped.base.numbers import digits
-from amped.calibration.calibrate import Calibration
 from amped.drafting.each_value import Line
 from amped.drafting.improvements import Improvement
 from amped.drafting.recommendation import Limits, Recommendation, costs_differ_by_list
@@ -26,8 +25,11 @@ from amped.interop.records import Imported
 from amped.sensitivities.effects import Sensitivity
 from amped.sensitivities.suspects import Suspect
 from amped.theory.language.catalogue import catalogue
-from amped.validation.residuals import Residual
-from amped.validation.support import Support
+
+if TYPE_CHECKING:  # what validates is imported only where it is asked for
+    from amped.calibration.calibrate import Calibration
+    from amped.validation.residuals import Residual
+    from amped.validation.support import Support
 
 # The libraries of tables that an answer becomes a table of, in the order in which they are tried.
 FRAMES = ("pandas", "polars")
@@ -398,7 +400,7 @@ class Validation(Shown):
 
 
 @dataclass(frozen=True, repr=False)
-class Calibrated(Shown, Sequence[Calibration]):
+class Calibrated(Shown, Sequence["Calibration"]):
     """Coefficients fitted to measurements, one calibration for each accelerator."""
 
     calibrations: Sequence[Calibration]

@@ -14,7 +14,7 @@ from amped.base.errors import AmpedError
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 # A command of a shell, which stays as it is.
-_COMMAND = re.compile(r"(`amped [^`]*`|\bamped [a-z-]+ -.*$)", re.M)
+_COMMAND = re.compile(r"(`amped [^`]*`|\bamped [a-z-]+(?: [a-z][\w-]*)* -.*$)", re.M)
 # An option, and a value that can be told from the sentence around it: quoted, a number, a placeholder, NAME=VALUE.
 _QUOTED = r"'[^']*'|\"[^\"]*\""
 _OPTION = re.compile(
@@ -23,16 +23,23 @@ _OPTION = re.compile(
 # Options whose value is a small word.
 _OF_WORDS = re.compile(r"--(cloud|term|region|grid|manner|packing) ([a-z][\w-]*)(?= or |[,;)]|$)")
 _SETTING, _SWEEP = "set", "vary"
-_SWITCHES = {"anyway": "anyway=True", "ideal": "goodput_fraction=1"}
+# A setting or a sweep without its value, where an error says which one it is about.
+_NAMED = re.compile(r"--(set|vary) ([a-z]\w*)(?![\w=])")
+_SWITCHES = {"anyway": "anyway=True", "yes": "yes=True", "ideal": "goodput_fraction=1"}
 
 
 def in_python(text: str) -> str:
     """A sentence with options as arguments of a call; commands stay as they are."""
     parts = _COMMAND.split(text)
     return "".join(
-        part if place % 2 else _OPTION.sub(_argument, _OF_WORDS.sub(r'--\1 "\2"', part))
+        part if place % 2 else _OPTION.sub(_argument, _OF_WORDS.sub(r'--\1 "\2"', _NAMED.sub(_named, part)))
         for place, part in enumerate(parts)
     )
+
+
+def _named(found: re.Match[str]) -> str:
+    """The argument that a setting or a sweep without its value is."""
+    return found[2] if found[1] == _SETTING else f"vary['{found[2]}']"
 
 
 def _argument(found: re.Match[str]) -> str:

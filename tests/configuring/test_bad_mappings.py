@@ -128,7 +128,7 @@ class TestMappings:
         told = str(caught.value)
         assert "'layers' is missing, needed by " in told
         assert "← training_time" in told
-        assert f"give it in {NETWORK}, with --set layers=…" in told
+        assert f"give it in {NETWORK}, with layers=…" in told
         assert len(caught.value.problems) > 5
 
     def test_an_unknown_quantity_to_explain(self):
@@ -141,10 +141,10 @@ class TestMappings:
             explore(virtual_pipeline_stages=2, pipeline_parallel_degree=8, pipeline_schedule="gpipe")
 
     def test_an_exploration_where_no_batch_divides_says_so(self):
-        with pytest.raises(ConfigError, match="7 replicas do not divide a batch of 1536: take --gbs 1533 or 1540"):
+        with pytest.raises(ConfigError, match="7 replicas do not divide a batch of 1536: take batch_size=1533 or 1540"):
             explore(number_of_accelerators=7, pipeline_parallel_degree=1)
 
     @pytest.mark.parametrize("values", [[], [256, 256], ["x"], [0], [2.5], [True], [[256]]])
     def test_a_sweep_of_values_that_cannot_be(self, values):
-        with pytest.raises(ConfigError, match="--vary batch_size"):
+        with pytest.raises(ConfigError, match=r"vary\['batch_size'\]"):
             explore("minimal", vary={"batch_size": values})

@@ -208,8 +208,8 @@ def test_the_screen_says_how(more: tuple[object, ...], told: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("more", "told"),
     [
-        ({"packing": "longest"}, "depends on microbatch_size.*\n.*--mbs 4"),
-        ({"packing": "dynamic"}, "depends on context_parallel_degree.*\n.*--cp 8"),
+        ({"packing": "longest"}, "depends on microbatch_size.*\n.*microbatch_size=4"),
+        ({"packing": "dynamic"}, "depends on context_parallel_degree.*\n.*context_parallel_degree=8"),
         ({"packing": "dynamic", "context_parallel_degree": 4, "context_parallel_kind": "all_to_all"}, "over a ring"),
     ],
 )

@@ -15,9 +15,9 @@ LLAMA = ("--model", "Llama 2 7B", "--gpus", 64)
 @pytest.mark.parametrize(
     ("accelerator", "system"),
     [
-        ("RTX 3090", "RTX 4090 box (PCIe Gen4)"),
-        ("RTX 5090", "PCIe Gen5 box"),
-        ("T4", "PCIe Gen3 box"),
+        ("RTX 3090", "RTX 3090 box (PCIe Gen4)"),
+        ("RTX 5090", "RTX 5090 box (PCIe Gen5)"),
+        ("T4", "T4 box (PCIe Gen3)"),
         ("L40S", "L40S box (PCIe Gen4)"),
         ("H100 PCIe", "PCIe Gen5 box"),
         ("H20", "HGX H20 (8x)"),
@@ -32,12 +32,15 @@ def test_an_accelerator_gets_a_system_of_its_own_form(accelerator, system):
 
 
 def test_where_no_system_is_known_the_question_is_asked(tmp_path):
-    code, told = refused("estimate", *LLAMA, "--accelerator", "P100")
+    rows = {"accelerator_specifications": {"Ours": {"extends": "P100"}}}
+    (tmp_path / "ours.json").write_text(json.dumps(rows), "utf-8")
+    asked = (*LLAMA, "--accelerator", "Ours", "--lookup-tables", tmp_path)
+    code, told = refused("estimate", *asked)
     assert code == 2
-    assert "no system is known that is built with 'P100'" in told
+    assert "no system is known that is built with 'Ours'" in told
     assert "--system ROW" in told
     given = ("--set", "number_of_accelerators_per_node=8", "--set", "inter_accelerator_bandwidth=80 GB/s")
-    assert printed("estimate", *LLAMA, "--accelerator", "P100", *given).startswith("Llama 2 7B on 64 P100, fp16")
+    assert printed("estimate", *asked, *given).startswith("Llama 2 7B on 64 Ours, fp16")
 
 
 @pytest.mark.parametrize(

@@ -68,5 +68,8 @@ def test_what_is_not_open_is_not_searched_and_what_is_known_is_not_computed_agai
 
 
 def test_a_given_mapping_that_is_impossible_is_told_as_a_search_tells_it():
-    with pytest.raises(amped.AmpedError, match="--pp 3 does not divide 64 accelerators: take --pp 2 or 4"):
+    with pytest.raises(
+        amped.AmpedError,
+        match="pipeline_parallel_degree=3 does not divide 64 accelerators: take pipeline_parallel_degree=2 or 4",
+    ):
         amped.estimate(**GIVEN | {"pp": 3})

@@ -338,7 +338,7 @@ def test_a_choice_that_no_candidate_has_is_told() -> None:
 
 def test_a_space_of_very_many_candidates_is_told_before_it_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asked_space, "MOST", 100)
-    with pytest.raises(AmpedError, match=r"(?s)candidates, which take about .* hours.*--yes"):
+    with pytest.raises(AmpedError, match=r"(?s)candidates, which take about .* hours.*yes=True"):
         explore(SMALL)
     assert answer.explored(read_scenario(SMALL), Options(1, "degrees", yes=True)).candidates > 100
 

@@ -53,7 +53,7 @@ def test_the_house_is_counted() -> None:
     assert int(counted["DeepSeek V3: clones among them, by kind of layer"]) == 0
     assert int(counted["config default: formulas behind step_time"]) <= 408
     assert int(counted["config default: depth of step_time"]) <= 38
-    assert int(counted["public names"]) <= 894
+    assert int(counted["public names"]) <= 895
     assert int(counted["names that no search of theory/ finds"]) == 0
     assert int(counted["names that no search finds where they are defined"]) == 0
     assert int(counted["names that are exceptions to the order of chapters"]) <= 6

@@ -84,8 +84,8 @@ def test_a_config_says_it_too() -> None:
     ("asked", "words"),
     [
         ({"cloud": "ocj"}, "did you mean 'oci'?"), ({"cloud": "aws", "region": "mars"}, "its regions are"),
-        ({"cloud": "aws", "term": "forever"}, "write one of on_demand"), ({"region": "us-east-1"}, "give --cloud"),
-        ({"cloud": "aws", "accelerator_price": 3}, "keep one: --price or --cloud"),
+        ({"cloud": "aws", "term": "forever"}, "write one of on_demand"), ({"region": "us-east-1"}, "give cloud"),
+        ({"cloud": "aws", "accelerator_price": 3}, "keep one: accelerator_price or cloud"),
     ],
 )  # fmt: skip
 def test_what_no_list_has_is_refused(asked: dict[str, object], words: str) -> None:

@@ -69,6 +69,7 @@ HANDS_ON = (
     "model_flops_per_accelerator",
     "hardware_flops_per_accelerator",
     # waterfall
+    "step_kernel_groups",
     "peak_time",
     "uncounted_work_time",
     "clock_loss_time",

@@ -16,7 +16,7 @@ from tests.helpers.culprits import for_each
 from tests.helpers.places import ROOT
 
 KNOWN = catalogue()
-MOST_PUBLIC = 886
+MOST_PUBLIC = 887
 KEPT = {name for name, quantity in KNOWN.items() if not quantity.is_public}
 THEORY = ROOT / "amped" / "theory"
 # Made by a command from the catalogue.
