@@ -62,7 +62,7 @@ def load_config(config: str | Path | Mapping[str, Any], formulas: Formulas = Non
     Raises:
         AmpedError: with all problems, each with its JSON path.
 
-    Example:
+    Examples:
         >>> amped.load_config("default").label
         'default'
     """
@@ -99,7 +99,7 @@ def estimate(
     Raises:
         AmpedError: with all problems, and what to do about them.
 
-    Example:
+    Examples:
         >>> e = amped.estimate(model="Llama 3 8B", system="DGX H100", number_of_accelerators=64)
         >>> e.fits_in_memory, e.number_of_accelerators, 0.4 < e.mfu < 0.7
         (True, 64, True)
@@ -144,7 +144,7 @@ def explain(
     Raises:
         AmpedError: for a name that does not exist, and as `estimate`.
 
-    Example:
+    Examples:
         >>> amped.explain("step_time", "default").name
         'step_time'
     """
@@ -195,7 +195,7 @@ def explore(
     Raises:
         AmpedError: for an impossible sweep, or if the degrees of no mapping multiply and divide as they must.
 
-    Example:
+    Examples:
         >>> found = amped.explore(model="Llama 3 8B", system="DGX H100", number_of_accelerators=8, space="quick", top=2)
         >>> len(found.best), found.best[0]["step_time"] <= found.best[1]["step_time"]
         (2, True)
@@ -234,7 +234,7 @@ def why(
     Raises:
         AmpedError: if two measures are given, or one that is no step; and as `estimate`.
 
-    Example:
+    Examples:
         >>> found = amped.why(model="Llama 3 8B", system="DGX A100", number_of_accelerators=8)
         >>> round(sum(bar["time"] for bar in found.waterfall) / found.estimate.step_time, 6)
         1.0
@@ -288,7 +288,7 @@ def whatif(
     Raises:
         AmpedError: if there is no change, and as `estimate`.
 
-    Example:
+    Examples:
         >>> both = amped.whatif("default", change={"memory_bandwidth": "4 TB/s"})
         >>> both.estimates[1].step_time < both.estimates[0].step_time
         True
@@ -319,7 +319,7 @@ def compare(
     Raises:
         AmpedError: if there is nothing to compare, and as `estimate`.
 
-    Example:
+    Examples:
         >>> found = amped.compare("DGX A100", "DGX H100", model="Llama 3 8B", number_of_accelerators=8)
         >>> found.estimates[1].training_time < found.estimates[0].training_time
         True
@@ -355,7 +355,7 @@ def recommend(
     Raises:
         AmpedError: if neither a deadline nor a budget is given, and as `estimate`.
 
-    Example:
+    Examples:
         >>> best = amped.recommend("DGX H100", model="Llama 3 8B", tokens_to_train=1e11, deadline="30 days")[0]
         >>> best.estimate["training_time"] < 30 * 86400
         True
@@ -393,7 +393,7 @@ def sensitivity(
     Raises:
         AmpedError: for a result or a kind that does not exist, and as `estimate`.
 
-    Example:
+    Examples:
         >>> amped.sensitivity("default", kinds=["accelerator"])["frequency"].elasticity < 0
         True
     """
@@ -414,7 +414,7 @@ def validate(table: str | Path | None = None, *, lookup_tables: LookupTables = N
     Raises:
         AmpedError: for a table that cannot be read.
 
-    Example:
+    Examples:
         >>> amped.validate("runs.csv").errors["rows"]
         2
     """
@@ -440,7 +440,7 @@ def calibrate(
     Raises:
         AmpedError: for an unknown accelerator, a table that cannot be read, or without scipy.
 
-    Example:
+    Examples:
         >>> found = amped.calibrate("runs.csv", accelerator="H100 SXM")
         >>> found[0].error_after <= found[0].error_before
         True
@@ -475,7 +475,7 @@ def tune(
     Raises:
         AmpedError: for an unknown method, or without a network; and as `estimate`.
 
-    Example:
+    Examples:
         >>> ways = amped.tune(["qlora"], model="Llama 3.2 1B", accelerator="RTX 4090", number_of_accelerators=1)
         >>> ways[0].fits
         True
@@ -508,7 +508,7 @@ def support(
     Raises:
         AmpedError: as `estimate`.
 
-    Example:
+    Examples:
         >>> amped.support("default").not_modeled
         ()
     """
@@ -530,7 +530,7 @@ def import_config(file: str | Path, *, form: str | None = None, model: str | Non
     Raises:
         AmpedError: for a file that is missing, too large or of no known format, or for wrong values.
 
-    Example:
+    Examples:
         >>> config = amped.import_config("config.json")
         >>> amped.estimate(model="config.json", system="DGX H100", number_of_accelerators=8)["layers"]
         32
@@ -567,7 +567,7 @@ def export(
     Raises:
         AmpedError: for a framework that amped does not write, and as `estimate`.
 
-    Example:
+    Examples:
         >>> "--num-layers 32" in amped.export(model="Llama 3 8B", system="DGX H100", number_of_accelerators=8, form="megatron")
         True
     """
@@ -594,7 +594,7 @@ def write_report(
     Raises:
         AmpedError: for a file that exists, or without jinja2; and as `estimate`.
 
-    Example:
+    Examples:
         >>> amped.write_report("page.html", "minimal").name
         'page.html'
     """
@@ -622,7 +622,7 @@ def plot(answer: Estimate | Explored | Effects | Validation, **how: Any) -> Any:
     Raises:
         AmpedError: for a plot that the answer does not have.
 
-    Example:
+    Examples:
         >>> type(amped.plot(amped.estimate("default"))).__name__
         'Figure'
     """
@@ -643,7 +643,7 @@ def estimateTrainingTime(accelerator: str, transformer: str | None = None) -> fl
     Raises:
         AmpedError: as `estimate`.
 
-    Example:
+    Examples:
         >>> amped.estimateTrainingTime("H100 PCIe") > 0
         True
     """

@@ -13,7 +13,7 @@ from amped.library.results import Shown
 from amped.library.words import in_python
 
 FUNCTIONS = [name for name in amped.__all__ if inspect.isfunction(getattr(amped, name))]
-SECTIONS = ("Args:", "Returns:", "Raises:", "Example:")
+SECTIONS = ("Args:", "Returns:", "Raises:", "Examples:")
 RUNS = """source,model,accelerator,system,number_of_accelerators,tensor_parallel_degree,microbatch_size,batch_size,context,software,measured_step_time
 ours,Llama 3 8B,H100 SXM,DGX H100,8,1,1,128,8192,Megatron-Bridge,11.5 s
 ours,Llama 3 8B,H100 SXM,DGX H100,16,2,1,128,8192,Megatron-Bridge,6.6 s
