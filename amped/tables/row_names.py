@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from amped.base.errors import plain
 from amped.tables.table_files import MODELS, SOFTWARE
@@ -14,6 +14,8 @@ from amped.tables.table_files import MODELS, SOFTWARE
 CHECKPOINTS = frozenset(("instruct", "thinking", "base", "chat", "hf", "it", "pt", "bf16", "fp8", "v0.1"))
 # The date of a release, as month and day or as year and month: the network is the same.
 DATE = re.compile(r"(0[1-9]|1[0-2])([0-2]\d|3[01])|2\d(0[1-9]|1[0-2])")
+# The size of what one token meets of a mixture, at the end of its name: "-A22B". People leave it out.
+ACTIVE_SIZE = re.compile(r"[ -]A\d+(\.\d+)?B$", re.IGNORECASE)
 # A program with the number of its release.
 RELEASE = re.compile(r"(.*\S)[ -]v?\d+(?:\.\d+)+")
 
@@ -56,6 +58,17 @@ def _shortened(words: list[str]) -> Iterator[list[str]]:
     while words[1:] and words[-1].casefold() in CHECKPOINTS:
         words = words[:-1]
         yield words
+
+
+def mixture_of_size(name: str, names_of_rows: Iterable[tuple[str, Sequence[str]]]) -> str | None:
+    """The one mixture that has a name when the size of its active parameters is left out; None for no or several mixtures.
+
+    Args:
+        name: a name that no row has, as "Qwen3 235B".
+        names_of_rows: each row with its name and aliases.
+    """
+    rows = {row for row, names in names_of_rows for other in names if plain(ACTIVE_SIZE.sub("", other)) == plain(name)}
+    return rows.pop() if len(rows) == 1 else None
 
 
 def nearest_in_words(name: str, names_of_rows: Sequence[tuple[str, Sequence[str]]]) -> str | None:

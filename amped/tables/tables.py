@@ -15,7 +15,7 @@ from pathlib import Path
 from amped.base.errors import TableError, did_you_mean, plain, quoted
 from amped.base.record import dataclass
 from amped.base.words import answers
-from amped.tables.row_names import nearest_in_words, other_names, without_owner
+from amped.tables.row_names import mixture_of_size, nearest_in_words, other_names, without_owner
 from amped.tables.rows import SHIPPED_FOLDER, derived, row_alone
 from amped.tables.rows import Row as Row
 from amped.tables.table_files import (
@@ -141,6 +141,8 @@ class Tables:
         others = (other for other in other_names(table, name) if self.has(table, other))
         if table == SOFTWARE and plain(name) not in answers():
             return next(others, None) or self.nearest_stack(name) or name
+        if table == MODELS:
+            return next(others, None) or mixture_of_size(without_owner(name), self._names_of_rows(table)) or name
         return next(others, name)
 
     def nearest_stack(self, name: str) -> str | None:
@@ -148,6 +150,10 @@ class Tables:
         rows = [self.row(SOFTWARE, stack) for stack in self.names(SOFTWARE)] if len(name) < LONGEST_NAME else []
         rows.sort(key=lambda row: -int(row.columns.get("release_year") or 0))
         return nearest_in_words(name, [(row.name, (row.name, *row.aliases)) for row in rows])
+
+    def _names_of_rows(self, table: str) -> list[tuple[str, tuple[str, ...]]]:
+        """Each row of a table with its name and aliases."""
+        return [(name, (name, *(row.get("aliases") or ()))) for layer in self._stack(table) for name, row in layer.rows.items()]
 
     def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
         """The row with this name or alias in the highest layer, merged with the rows that it extends or corrects.

@@ -3,6 +3,7 @@
 import pytest
 
 from amped.interop.huggingface import read
+from amped.tables.row_names import mixture_of_size
 from amped.tables.table_files import MODELS
 from amped.tables.tables import Tables
 from tests.helpers.interop import UNREAD_WEIGHTS
@@ -33,7 +34,7 @@ TYPED = {
     "Moonlight 16B-A3B": ["moonlight", "moonshotai/Moonlight-16B-A3B"],
     "SmolLM3 3B": ["smollm3", "HuggingFaceTB/SmolLM3-3B-Base"],
     "LongCat Flash": ["longcat-flash", "meituan-longcat/LongCat-Flash-Chat"],
-    "ERNIE 4.5 300B-A47B": ["ernie 4.5", "baidu/ERNIE-4.5-300B-A47B-PT"],
+    "ERNIE 4.5 300B-A47B": ["ernie 4.5", "ERNIE 4.5 300B", "baidu/ERNIE-4.5-300B-A47B-PT"],
     "Seed-OSS 36B": ["seed-oss", "ByteDance-Seed/Seed-OSS-36B-Instruct"],
     "Granite 4.0 micro": ["ibm-granite/granite-4.0-micro"],
     "EXAONE 4.0 32B": ["exaone 4", "LGAI-EXAONE/EXAONE-4.0-32B"],
@@ -58,6 +59,8 @@ TYPED = {
     "Nemotron 3 Ultra 550B-A55B": ["nemotron 3 ultra", "nvidia/NVIDIA-Nemotron-3-Ultra-550B-A55B-BF16"],
     "Nemotron-H 8B": ["nemotron-h", "nvidia/Nemotron-H-8B-Base-8K"],
     "MiniMax-Text-01": ["MiniMaxAI/MiniMax-Text-01", "minimax-01", "MiniMax-M1"],
+    "Qwen3 235B-A22B": ["Qwen3 235B", "qwen3-235b", "Qwen/Qwen3-235B-A22B"],
+    "Qwen3 30B-A3B": ["Qwen 3 30B", "Qwen/Qwen3-30B-A3B-Instruct-2507"],
     "gpt-oss-120b": ["gpt oss 120b", "openai/gpt-oss-120b"],
 }
 
@@ -66,6 +69,11 @@ TYPED = {
 def test_what_people_type_finds_the_row(row: str) -> None:
     tables = Tables()
     assert {typed: tables.row(MODELS, typed).name for typed in TYPED[row]} == dict.fromkeys(TYPED[row], row)
+
+
+def test_a_size_that_several_mixtures_have_is_asked_for() -> None:
+    names = [("Twin 9B-A1B", ["Twin 9B-A1B"]), ("Twin 9B-A2B", ["Twin 9B-A2B"])]
+    assert (mixture_of_size("twin 9b", names[:1]), mixture_of_size("twin 9b", names)) == ("Twin 9B-A1B", None)
 
 
 # What a config.json does not say, or says as the longest only; a row counts the shared experts together.
