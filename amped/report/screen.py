@@ -305,6 +305,7 @@ def other_runs_in_words(e: Estimation) -> Iterator[tuple[str, str]]:
         option = "" if run.name == "first_run" else f" with --manner {run.name}"
         option += f" ({run.notice})" if run.notice else ""
         fits = "" if run.fits else ", which does not fit"
+        fits += ", slower with this mapping" if run.name == "recipe" and run.step_time > e["step_time"] else ""
         yield words[run.name], f"{human.duration(run.step_time)} a step{option}{fits}{f': {how}' if how else ''}"
 
 
