@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+from amped.base.errors import ConfigError
 from amped.cli import options
 
 
@@ -22,4 +26,16 @@ def mcp(longest: float = 60.0) -> None:
     from_extra("mcp.server.mcpserver", "mcp", "`amped mcp`")
     from amped.agents.server import Worker, server
 
+    if not _is_open():
+        raise ConfigError("`amped mcp` reads questions from standard input, which cannot be read",
+                          "a client starts it: docs/agents.md says how")  # fmt: skip
     server(Worker(longest)).run("stdio")
+
+
+def _is_open() -> bool:
+    """Whether standard input can be read; `nohup`, for one, gives a program one that cannot."""
+    try:
+        os.read(sys.stdin.fileno(), 0)
+    except (AttributeError, OSError, ValueError):  # none at all, one that can only be written, one that was closed
+        return False
+    return True

@@ -142,3 +142,12 @@ def test_an_answer_that_takes_too_long_is_given_up_and_the_next_question_is_answ
         assert (await worker.ask("list", {"what": "formats"}))["names"]
 
     anyio.run(talk)
+
+
+def test_standard_input_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    pytest.importorskip("mcp", reason="needs the extra mcp")
+    with (tmp_path / "written").open("w") as written:
+        done = subprocess.run([sys.executable, "-m", "amped", "mcp"], stdin=written, capture_output=True, text=True, timeout=60)  # fmt: skip
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "which cannot be read" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -28,7 +28,6 @@ HARD = {
     "deepseek_v32": set[str](),
     "afmoe": set[str](),
     "mimo_v2_flash": {"model_type mimo_v2_flash", "v_head_dim"},
-    "gemma3": {"vision_config"},
     "olmo2": set[str](),
     "gpt_oss": set[str](),
     "mistral": set[str](),
