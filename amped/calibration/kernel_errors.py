@@ -181,6 +181,7 @@ def machine(
     return Predictor(
         rates, entry, frequency=float(scenario.sources.given.get("frequency", np.inf)), network=network[0] if network else None,
         cache=float(parse(row.columns.get("l2_cache", 0.0), "byte")), architecture=str(row.columns.get("architecture", "")),
+        host_time_factor=float(row.columns.get("host_time_factor", 1.0)),
     )  # fmt: skip
 
 

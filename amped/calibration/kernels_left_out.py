@@ -108,16 +108,20 @@ class _Family:
         return float(np.exp(np.mean([np.mean(np.log(values)) for values in generations])))
 
     def library(self, k: MeasuredKernels, kin: Sequence[str]) -> Library:
-        """The scale and the fixed time of a library, fitted on the kin that have it, else on all others with it."""
-        name_and_precision = (bare(k.library), k.precision)
-        measured = [
-            other
-            for other in self.kernels
-            if (bare(other.library), other.precision) == name_and_precision and other.accelerator != k.accelerator
-        ]
+        """The scale and the fixed time of a library, fitted on the kin that have it, else on all others with it.
+
+        If no other accelerator has its kernel, its fixed time is the middle of those of the tool's other kernels.
+        """
+        others = [o for o in self.kernels if o.precision == k.precision and o.accelerator != k.accelerator]
+        measured = [other for other in others if bare(other.library) == bare(k.library)]
         measured = [other for other in measured if other.accelerator in kin] or measured
-        if not measured:
-            return LAW_ALONE
+        if measured:
+            return self._fitted(measured)
+        of_tool = [self._fitted([other]).fixed for other in others if tool(other.library) == tool(k.library)]
+        return Library(1.0, float(np.median(of_tool)), waits=True) if of_tool else LAW_ALONE
+
+    def _fitted(self, measured: Sequence[MeasuredKernels]) -> Library:
+        """The scale and the fixed time of a library that ran some kernels."""
         predictions = [self.predicted(other, self.fits[other.accelerator]) for other in measured]
         prediction = Predicted(*(np.concatenate([getattr(p, part) for p in predictions]) for part in ("law", "host")))
         return library(prediction, np.concatenate([other.times for other in measured]))
@@ -145,6 +149,11 @@ class _SharedNumbers(_Family):
         """None: the law takes no coefficient of a kin."""
         del kin, precision
         return {}
+
+
+def tool(name: str) -> str:
+    """The first word of the name of a library."""
+    return name.partition(" ")[0]
 
 
 def bare(name: str) -> str:

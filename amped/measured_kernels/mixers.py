@@ -6,6 +6,7 @@ activations, and what compresses keys, stays in 16 bits.
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -36,8 +37,17 @@ FUSED_SCANS = {
 BLOCKS_OF_TOKENS = {"TRTLLM": 512.0, "SGLang 0.5.10": 1024.0}
 # The rows of `SPARSE_KERNELS` by the names of kernels in tables, with keys in 16 bits and with keys in 8 bits.
 SPARSE: dict[str, tuple[str, str]] = shipped_json("measured_kernels", "mixers.json")["sparse"]
-# Kernels that other ones stand for on a generation.
-ON_GENERATION = {("default", "Hopper"): "tensorrt_llm_hopper"}
+# Rows of `SPARSE_KERNELS` that stand for others on a generation.
+ON_GENERATION = {
+    ("tensorrt_llm", "Hopper"): "tensorrt_llm_hopper", ("tensorrt_llm_fp8", "Hopper"): "tensorrt_llm_hopper",
+    ("flash_mla", "Hopper"): "flash_mla_hopper",
+}  # fmt: skip
+# With as many heads, vLLM turns keys of 8 bits into 16 bits and takes the kernel for those.
+# Source: vllm-project/vllm, vllm/v1/attention/backends/mla/flashmla_sparse.py (MIN_HEADS_FOR_BF16_PREFILL).
+HEADS_OF_WIDE_KERNEL = 32
+# More queries than a grid of CUDA has blocks in its second dimension are computed in parts, by another kernel.
+# Source: CUDA C++ Programming Guide, technical specifications; measured (times drop there).
+MOST_QUERIES_AT_ONCE = 65535
 # Whose indexer a layer uses: its own, that of another layer, or none.
 OWN = "own"
 
@@ -87,7 +97,7 @@ def _scan_time(kernel: ScanKernel, columns: Columns, moved: Any, held: Any, mach
 
 
 def sparse_kernel(columns: Columns, machine: Predictor) -> SparseKernel:
-    """The numbers of the kernel that ran some rows.
+    """The numbers of the kernel that ran some rows; where rows ran different kernels, each number is an array.
 
     Raises:
         ConfigError: for a kernel that amped has no numbers of.
@@ -97,8 +107,21 @@ def sparse_kernel(columns: Columns, machine: Predictor) -> SparseKernel:
         raise ConfigError(
             f"{quoted(name)} is no kernel of sparse attention that amped knows", f"it knows {', '.join(SPARSE)}"
         )
-    row = ON_GENERATION.get((name, machine.generation)) or SPARSE[name][is_narrow]
-    return mixers.SPARSE_KERNELS[row]
+    wide, narrow = (mixers.SPARSE_KERNELS[ON_GENERATION.get((row, machine.generation), row)] for row in SPARSE[name])
+    if name == "FLASHMLA_SPARSE" and is_narrow:
+        return _either(floats(columns["heads"]) >= HEADS_OF_WIDE_KERNEL, wide, narrow)
+    kernel = narrow if is_narrow else wide
+    if name == "FLASHINFER_MLA_SPARSE":
+        parts = mixers.SPARSE_KERNELS["flashinfer_fp8_parts" if is_narrow else "flashinfer_parts"]
+        return _either(floats(columns["batch"]) * floats(columns["tokens"]) > MOST_QUERIES_AT_ONCE, parts, kernel)
+    return kernel
+
+
+def _either(is_first: Any, first: SparseKernel, second: SparseKernel) -> SparseKernel:
+    """The numbers of one of two kernels for each row."""
+    return SparseKernel(
+        *(np.where(is_first, one, other) for one, other in zip(astuple(first), astuple(second), strict=True))
+    )
 
 
 def weighted_time(machine: Predictor, m: Any, n: Any, k: Any) -> Any:

@@ -33,6 +33,7 @@ class Predictor:
         network: the links for collectives; None if no system with the accelerator is known.
         cache: bytes of the cache that all cores share; 0 if it is not known.
         architecture: the name of the architecture.
+        host_time_factor: the time that its host takes for Python, as a multiple of what an x86 server takes.
     """
 
     rates: Kernels
@@ -41,6 +42,7 @@ class Predictor:
     network: Network | None = None
     cache: float = 0.0
     architecture: str = ""
+    host_time_factor: float = 1.0
 
     @property
     def generation(self) -> str:

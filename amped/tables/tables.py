@@ -153,7 +153,11 @@ class Tables:
 
     def _names_of_rows(self, table: str) -> list[tuple[str, tuple[str, ...]]]:
         """Each row of a table with its name and aliases."""
-        return [(name, (name, *(row.get("aliases") or ()))) for layer in self._stack(table) for name, row in layer.rows.items()]
+        return [
+            (name, (name, *(row.get("aliases") or ())))
+            for layer in self._stack(table)
+            for name, row in layer.rows.items()
+        ]
 
     def _row(self, table: str, name: str, stack: list[Layer], chain: tuple[Link, ...]) -> Row:
         """The row with this name or alias in the highest layer, merged with the rows that it extends or corrects.

@@ -5,15 +5,18 @@ of inference); it has them under the Apache License 2.0.
 """
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from amped.base.errors import FileError
-from amped.calibration.kernel_errors import by_kind, kernel_errors
+from amped.calibration.kernel_errors import by_kind, kernel_errors, machine
 from amped.calibration.kernels_left_out import kernels_left_out
 from amped.measured_kernels.kernel_files import kernels_of, read_all
-from amped.measured_kernels.mixers import SPARSE
+from amped.measured_kernels.kinds import host_factor_of_layer
+from amped.measured_kernels.mixers import SPARSE, indexed_layer_time
+from amped.tables.tables import Tables
 from amped.theory.roofline.mixers import SPARSE_KERNELS
 from tests.helpers.places import ROOT
 
@@ -71,6 +74,40 @@ def test_layers_of_an_unknown_network_are_left_out_with_its_name(tmp_path: Path)
 
 def test_each_kernel_of_a_table_has_numbers() -> None:
     assert {row for rows in SPARSE.values() for row in rows} <= SPARSE_KERNELS.keys()
+
+
+def layer(kernel: str, cache: str, heads: int, rows: int) -> dict[str, Any]:
+    """Columns of one layer of DeepSeek V3.2."""
+    sizes = {"dimensionality": 7168, "query_rank": 1536, "latent_rank": 512, "key_width": 128, "rotated_width": 64, "value_width": 128,
+             "index_heads": 64, "index_width": 128, "selected_keys": 2048}  # fmt: skip
+    return {"software": ["VLLM 0.24.0"], "kernel": [kernel], "cache": [cache], "indexing": ["own"], "batch": [rows / 4096],
+            "tokens": [4096], "heads": [heads], **{name: [value] for name, value in sizes.items()}}  # fmt: skip
+
+
+def seconds(accelerator: str, *shape: Any) -> float:
+    """The time of a layer by the law."""
+    return float(indexed_layer_time(layer(*shape), machine(accelerator, "bfloat16", Tables()))[0])
+
+
+def test_with_many_heads_keys_of_8_bits_are_read_by_the_kernel_for_16_bits() -> None:
+    times = {
+        heads: [seconds("H100 SXM", "FLASHMLA_SPARSE", cache, heads, 8192) for cache in ("bfloat16", "fp8")]
+        for heads in (16, 32)
+    }
+    assert times[16][0] < times[16][1]
+    assert times[32][0] == times[32][1]
+
+
+def test_more_queries_than_a_grid_has_blocks_are_computed_in_parts_which_is_faster() -> None:
+    fewer, more = (seconds("B200 SXM", "FLASHINFER_MLA_SPARSE", "bfloat16", 8, rows) for rows in (49152, 65536))
+    assert more < fewer
+
+
+def test_a_slow_host_launches_an_indexed_layer_later_but_not_what_a_graph_recorded() -> None:
+    grace, x86 = (machine(name, "bfloat16", Tables()) for name in ("GB200", "B200 SXM"))
+    asked = layer("FLASHMLA_SPARSE", "bfloat16", 32, 64)
+    assert host_factor_of_layer(asked, x86) == 1.0 < host_factor_of_layer(asked, grace) < grace.host_time_factor
+    assert host_factor_of_layer(asked | {"software": ["TRTLLM 1.3.0"]}, grace) == 1.0
 
 
 def test_an_accelerator_is_left_out_with_the_libraries_of_its_kin() -> None:

@@ -104,17 +104,22 @@ def convolution_time(moved, padding, cores, rearranged=BYTES_PER_CYCLE):
 
 # Fitted to four fifths of the layers in ai-dynamo/aiconfigurator. An indexer's score takes equally long on H100 and
 # B200: its products are in 8 bits, but what limits it are the sums over heads and the top k. `blocks` writes and reads
-# an output in full precision for each block of keys that a query selects, which are its many passes. Which kernels
-# pad, and the cycles of a score, were chosen with all rows in view.
+# an output in full precision for each block of keys that a query selects, which are its many passes. Kernels pad to the
+# heads of one product: 64 on Hopper, 128 on Blackwell; those on keys in 8 bits may multiply in 8 bits, at up to twice
+# the 16-bit rate. Which kernels pad, and the cycles of a score, were chosen with all rows in view.
+# Source: vllm-project/vllm, vllm/v1/attention/backends/mla/flashmla_sparse.py (padding of heads).
 INDEX = {"score": 0.45, "head_score": 0.055}
 SPARSE_KERNELS = {
-    "flash_mla": SparseKernel(share=0.98, row=91400, passes=4.0, heads=64, **INDEX),
-    "flash_mla_fp8": SparseKernel(share=0.85, row=350000, passes=4.0, heads=64, **INDEX),
-    "flashinfer": SparseKernel(share=0.453, row=11900, passes=4.0, heads=64, **INDEX),
-    "flashinfer_fp8": SparseKernel(share=0.74, row=67000, passes=4.0, heads=64, **INDEX),
-    "tensorrt_llm": SparseKernel(share=0.318, row=13600, passes=4.0, heads=64, **INDEX),
-    "tensorrt_llm_fp8": SparseKernel(share=0.538, row=12900, passes=4.0, heads=64, **INDEX),
-    "tensorrt_llm_hopper": SparseKernel(share=0.224, row=30000, passes=4.0, heads=64, pads=1, **INDEX),
+    "flash_mla": SparseKernel(share=0.897, row=80100, passes=4.8, heads=128, **INDEX),
+    "flash_mla_hopper": SparseKernel(share=0.711, row=53900, passes=6.8, heads=64, **INDEX),
+    "flash_mla_fp8": SparseKernel(share=0.695, row=140000, passes=0.0, heads=64, pads=1, **INDEX),
+    "flashinfer": SparseKernel(share=0.739, row=52100, passes=7.8, heads=128, **INDEX),
+    "flashinfer_fp8": SparseKernel(share=1.61, row=64200, passes=7.3, heads=128, **INDEX),
+    "flashinfer_parts": SparseKernel(share=0.967, row=35000, passes=16.1, **INDEX),
+    "flashinfer_fp8_parts": SparseKernel(share=1.16, row=0, passes=6.0, heads=128, pads=1, **INDEX),
+    "tensorrt_llm": SparseKernel(share=0.696, row=16100, passes=5.6, heads=128, **INDEX),
+    "tensorrt_llm_fp8": SparseKernel(share=1.17, row=15000, passes=6.0, heads=128, **INDEX),
+    "tensorrt_llm_hopper": SparseKernel(share=0.25, row=55300, passes=8.5, heads=64, pads=1, **INDEX),
     "dense": SparseKernel(share=0.563, row=0, passes=3.06),
     "compressed": SparseKernel(share=0.368, row=15700, passes=4.0, heads=64, **INDEX),
     "blocks": SparseKernel(share=0.803, row=2610, passes=46, score=0.184),
