@@ -23,8 +23,13 @@ def _is_latent(values: Mapping[str, Any]) -> bool:
     return values.get("attention_kind") == "multi_latent"
 
 
+def _chooses_sinks(values: Mapping[str, Any]) -> bool:
+    """Whether attention may have sinks or not; attention to compressed keys always has them."""
+    return values.get("attention_kind") != "compressed"
+
+
 # When a field says something, by the values of the network.
-CONDITIONS = {"always": lambda _: True, "experts": _has_experts, "latent": _is_latent}
+CONDITIONS = {"always": lambda _: True, "experts": _has_experts, "latent": _is_latent, "sinks": _chooses_sinks}
 
 
 class Field(NamedTuple):

@@ -9,7 +9,7 @@ from typing import Any
 from amped.base.errors import FileError, Problem
 from amped.configuring.settings import setting
 from amped.estimation.estimation import Estimation
-from amped.interop import megatron_hybrid, megatron_mapping, megatron_model
+from amped.interop import megatron_compressed, megatron_hybrid, megatron_mapping, megatron_model
 from amped.interop.fields import fields, table
 from amped.interop.outgoing import HEAD_IS_YOURS, Outgoing, heading, torchrun, written
 from amped.interop.records import Imported, Reading, ReportLine
@@ -18,7 +18,7 @@ from amped.interop.shell import Flag, Script, arguments_of_log, refuse_command, 
 
 FORM, LAUNCH, SOFTWARE = "megatron", "--num-layers", "Megatron-Core"
 VERSION = "Megatron-LM core_v0.16.1"
-RULES = megatron_model.RULES | megatron_hybrid.RULES | megatron_mapping.RULES
+RULES = megatron_model.RULES | megatron_hybrid.RULES | megatron_compressed.RULES | megatron_mapping.RULES
 # A log has a line for each of some hundred arguments.
 FEWEST_OF_A_LOG = 10
 LEAST_SIZES = ("layers", "dimensionality", "attention_heads")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from amped.base.errors import ConfigError, Problem, quoted
@@ -14,6 +15,8 @@ from amped.interop.records import Reading, whole
 DIVISIBLE_BY = 128
 # The dispatchers that have a type of their own; `flex` has backends.
 DISPATCHERS = ("allgather", "alltoall")
+# The argument that says a kind of attention, and its word for attention to compressed keys.
+VARIANT, COMPRESSED_VARIANT = "experimental_attention_variant", "dsv4_hybrid"
 
 
 def read_heads(reading: Reading) -> dict[str, Any]:
@@ -21,6 +24,8 @@ def read_heads(reading: Reading) -> dict[str, Any]:
 
     With latent attention the file gives the part of a head that is not rotated; amped's width is the sum of both parts.
     """
+    if reading.raw.get(VARIANT) == COMPRESSED_VARIANT:
+        return {}
     if reading.values.get("attention_kind") == "multi_latent":
         unrotated_width = reading.number("qk_head_dim", "head_dimension", 128)
         width = unrotated_width + reading.values["rotary_head_dimension"]
@@ -34,6 +39,8 @@ def read_heads(reading: Reading) -> dict[str, Any]:
 def write_heads(out: Outgoing) -> None:
     """Writes grouped-query attention and the width of a head; with latent attention the part that is not rotated."""
     groups, heads, width = out["key_value_heads"], out["attention_heads"], out["head_dimension"]
+    if out["attention_kind"] == "compressed":
+        return
     if out["attention_kind"] == "multi_latent":
         out.write("part of a head that is not rotated", qk_head_dim=width - out["rotary_head_dimension"])
         return
@@ -175,7 +182,7 @@ def _earlier_tokens(window: Any, place: str) -> int | None:
 def write_windows(out: Outgoing) -> None:
     """Writes the attention window without the token itself. The places of windowed layers are a guess: amped knows their number."""
     window, windowed, layers = (out[name] for name in ("attention_window", "number_of_windowed_layers", "layers"))
-    if not window or not windowed:
+    if not window or not windowed or out["attention_kind"] == "compressed":
         return
     out.write(f"{windowed} of {layers} layers attend to {window} tokens", window_size=f"{window - 1},0")
     full_layers = layers - windowed
@@ -266,19 +273,27 @@ def mixture_marks(out: Outgoing) -> list[int]:
     return [0] * (layers - mixtures) + [1] * mixtures
 
 
-def number_or_marks(written: Any, place: str) -> int | list[int]:
-    """A number, or a list of zeros and ones, from text such as ([0]*3+[1]*58). The text is parsed and never evaluated.
+def number_or_marks(
+    written: Any, place: str, marks: Sequence[int] = (0, 1), like: str = "2 or ([0]*3+[1]*58)"
+) -> int | list[int]:
+    """A number, or a list of marks, from text such as ([0]*3+[1]*58). The text is parsed and never evaluated.
+
+    Args:
+        written: the text.
+        place: where it stands.
+        marks: what a list may have.
+        like: an example.
 
     Raises:
         ConfigError: for any other text.
     """
     try:
         value: int | list[int] = _parsed_value(ast.parse(str(written), mode="eval").body)
-        if isinstance(value, list) and not set(value) <= {0, 1}:
+        if isinstance(value, list) and not {*value} <= {*marks}:
             raise ValueError(value)
     except (SyntaxError, TypeError, ValueError, RecursionError, MemoryError):
-        what = f"{quoted(written)} is neither a number nor a list of 0 and 1"
-        raise ConfigError(Problem(what, place, "like 2 or ([0]*3+[1]*58)")) from None
+        what = f"{quoted(written)} is neither a number nor a list of {', '.join(map(str, marks[:-1]))} and {marks[-1]}"
+        raise ConfigError(Problem(what, place, f"like {like}")) from None
     return value
 
 
@@ -313,9 +328,9 @@ def read_indexer(reading: Reading) -> dict[str, Any]:
 
     Without a coefficient of its loss, or with 0, the indexer does not learn.
     """
-    if reading.raw.get("experimental_attention_variant") != "dsa":
+    if reading.raw.get(VARIANT) not in ("dsa", COMPRESSED_VARIANT):
         return {}
-    reading.get("experimental_attention_variant", "indexer_heads")
+    reading.get(VARIANT, "indexer_heads")
     coefficient = reading.get("dsa_indexer_loss_coeff", "indexer_loss")
     loss = INDEXER_LOSSES[reading.flag("dsa_indexer_use_sparse_loss", "indexer_loss")]
     return {
@@ -331,8 +346,10 @@ def write_indexer(out: Outgoing) -> None:
     if "indexer_heads" not in out.values:
         return
     loss = out["indexer_loss"]
+    if out["attention_kind"] != "compressed":
+        out.write("an indexer chooses the keys of a token", **{VARIANT: "dsa"})
     out.write(
-        "an indexer chooses the keys of a token", experimental_attention_variant="dsa",
+        "an indexer chooses the keys of a token",
         dsa_indexer_n_heads=out["indexer_heads"], dsa_indexer_head_dim=out["indexer_head_dimension"],
         dsa_indexer_topk=out["indexed_keys"], dsa_indexer_loss_coeff=0.0 if loss == "none" else LOSS_COEFFICIENT,
     )  # fmt: skip
