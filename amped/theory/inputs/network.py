@@ -68,16 +68,19 @@ def wider_projection_entries(
     attention_heads,
     key_value_heads,
     windowed_layer_fraction,
+    own_keys_fraction,
 ):
     """The entries of queries, keys, values and outputs that layers without a window project more, averaged over layers.
 
-    Values that are keys are not projected.
+    Values that are keys are not projected. Assumes that of layers without a window the same share reads keys of others
+    as of those with one.
 
     Source: definition.
     """
-    heads = 2 * attention_heads + (2 - full_attention_values_are_keys) * full_attention_key_value_heads
-    full = full_attention_head_dimension * heads
-    return (1 - windowed_layer_fraction) * (full - 2 * head_dimension * (attention_heads + key_value_heads))
+    keys = (2 - full_attention_values_are_keys) * full_attention_key_value_heads * full_attention_head_dimension
+    further_keys = own_keys_fraction * (keys - 2 * key_value_heads * head_dimension)
+    further_queries = 2 * attention_heads * (full_attention_head_dimension - head_dimension)
+    return (1 - windowed_layer_fraction) * (further_queries + further_keys)
 
 
 @quantity("count")

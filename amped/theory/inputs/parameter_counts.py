@@ -276,9 +276,9 @@ def linear_attention_vector_parameters__mamba2(
 
 
 @quantity("count", **BRANCHED)
-def branch_vector_parameters__branched(query_key_norm, norm_vectors, wider_head_entries):
+def branch_vector_parameters__branched(query_key_norm, norm_vectors, wider_head_entries, own_keys_fraction):
     """The weights of norms of the wider heads of an average layer. Source: arXiv 2302.05442, section 2."""
-    return query_key_norm * norm_vectors * 2 * wider_head_entries
+    return query_key_norm * norm_vectors * (1 + own_keys_fraction) * wider_head_entries
 
 
 @quantity("count", **BRANCHED)
