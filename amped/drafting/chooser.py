@@ -4,7 +4,7 @@ What is given stays as it is. The mapping around it is the fastest one that fits
 that lacks least memory (`fastest.py`). It is one of the space `quick` (`SPACES` in `exploration/search_space.py`): all degrees of tensor,
 pipeline, data and expert parallelism, ZeRO 1 and 3, three kinds of recomputation, micro-batches of 1, 2 and 4 sequences (of short
 ones more); the same with a few numbers of chunks of layers on each pipeline stage (`chunks.py`), and with sequences that several
-accelerators share (`splits.py`). `amped explore` searches more.
+accelerators share (`splits.py`). Where nothing fits, optimizer states and activations are kept on the host. `amped explore` searches more.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ MAPPED = (
     "expert_tensor_parallel_degree", "microbatch_size", "virtual_pipeline_stages", "activation_recomputation",
     "zero_stage", "context_parallel_degree",
 )  # fmt: skip
+# What is offloaded to the host where nothing fits without: shares of the states of the optimizer, and of activations.
+OFFLOADED: dict[str, tuple[object, ...]] = {"optimizer_offload": (0.5, 1.0), "activation_offload": (0.0, 0.5, 1.0)}
 # The degrees that only a network with experts has, the name of their number, and that of the stages.
 OF_EXPERTS = ("expert_parallel_degree", "expert_tensor_parallel_degree")
 EXPERTS, STAGES = "number_of_experts", "pipeline_parallel_degree"
@@ -438,8 +440,11 @@ def _mapping(question: OpenQuestion) -> Iterator[tuple[str, object]]:
     if not {*_open(question, tried)} and _keeps_all_rules(question.scenario):
         return
     best = fastest_split(question.scenario, tried, SPACE, _splits(question))
+    if not best.fits and not OFFLOADED.keys() & question.given.keys():
+        offloaded = fastest_split(question.scenario, {**tried, **OFFLOADED}, SPACE, _splits(question))
+        best = offloaded if offloaded.fits else best
     question.notices += _about_headroom(best)
-    yield from ((name, best.settings[name]) for name in MAPPED if name in best.settings)
+    yield from ((name, best.settings[name]) for name in (*MAPPED, *OFFLOADED) if name in best.settings)
 
 
 def _open(question: OpenQuestion, tried: Mapping[str, object]) -> Iterator[str]:
@@ -461,7 +466,9 @@ def _keeps_all_rules(scenario: Scenario) -> bool:
 
 
 def _about_headroom(best: Fastest) -> Iterator[str]:
-    """Notices: that no mapping leaves the headroom free, or how much faster one without headroom is."""
+    """Notices: that nothing fits without offload or leaves the headroom free, or how much faster one without headroom is."""
+    if best.settings.keys() & OFFLOADED.keys():
+        yield "nothing that amped tried fits with all states and activations on the accelerators"
     if best.fits and not best.keeps:
         yield "no mapping that amped tried leaves the headroom free; this is the fastest that fits without it"
     gain = 1 - best.shortest_time / best.time

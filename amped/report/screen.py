@@ -185,7 +185,20 @@ def mapping_in_words(mapping: Estimation | Mapping[str, Any]) -> str:
     zero = f", ZeRO {mapping['zero_stage']:g}" if is_shared else ""
     mode = (mapping.choices if isinstance(mapping, Estimation) else mapping).get("activation_recomputation", "none")
     recomputation = "" if mode == "none" else f", {mode.replace('_', ' ')} recomputation"
-    return f"{degrees_in_words}{chunks}{zero}{recomputation}, micro-batch {mapping['microbatch_size']:g}"
+    on_host = "".join(
+        f", {_share(mapping, name)}{what} on the host" for name, what in ON_HOST.items() if _share(mapping, name)
+    )
+    return f"{degrees_in_words}{chunks}{zero}{recomputation}{on_host}, micro-batch {mapping['microbatch_size']:g}"
+
+
+# What may be kept on the host, by the share of it that is.
+ON_HOST = {"optimizer_offload": "optimizer states", "activation_offload": "activations"}
+
+
+def _share(mapping: Estimation | Mapping[str, Any], name: str) -> str:
+    """The share of something that is kept on the host, before its name; "all " of a whole, and empty for none."""
+    value = mapping[name] if isinstance(mapping, Estimation) else mapping.get(name) or 0
+    return ("all " if value == 1 else f"{100 * value:.0f} % of ") if value else ""
 
 
 def is_chosen(e: Estimation) -> bool:
@@ -486,7 +499,6 @@ def _unsearched(e: Estimation) -> Iterator[str]:
     untried = [
         *(["more virtual stages"] if e["pipeline_bubble_time"] > WORTH_A_SEARCH * e["step_time"] else []),
         *(["context parallelism"] if is_untried and (not e["fits_in_memory"] or e["recomputation_time"]) else []),
-        *(["offload"] if not e["fits_in_memory"] else []),
     ]
     if untried:
         yield f"chosen without {' and '.join(untried)}; `amped explore` tries {'them' if len(untried) > 1 else 'that'}, too"

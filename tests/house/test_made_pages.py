@@ -24,7 +24,7 @@ FIGURES = {
         r"`deterministic_attention_fraction` \|  \| ([\d.]+)": 0.75,
     },
     "first-questions.md": {
-        r"7B model .*?MFU ([\d.]+)": 46.5,
+        r"7B model .*?MFU ([\d.]+)": 60.8,
         r"8B on a server.*?MFU ([\d.]+)": 59.1,
         r"70B on 64 H100.*?([\d.]+) s a step": 57.44,
         r"Mixtral on 16.*?FITS +([\d.]+)": 77.2,
