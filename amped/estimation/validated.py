@@ -9,7 +9,7 @@ import csv
 import enum
 import io
 import math
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import cached_property, lru_cache
 from typing import Any
@@ -67,7 +67,7 @@ class Ground:
         number_of_nodes: the number of servers.
         number_of_accelerators: the number of accelerators on all servers.
         mapping: the degrees of parallelism, as `mapping_of` says them; empty if they are not known.
-        mixer: what mixes tokens beside or instead of plain attention, in words; empty if nothing does.
+        mixer: what the network has beside or instead of plain attention, in words (`mixer_of`); empty if nothing.
     """
 
     accelerator: str
@@ -151,13 +151,17 @@ def ground_of(rows: Mapping[str, Row], precision: str, number: Callable[[str], f
     )  # fmt: skip
 
 
-def mixer_of(choices: Mapping[str, str], given: Container[str]) -> str:
-    """What mixes tokens beside plain attention, in words; empty if nothing does.
+def mixer_of(choices: Mapping[str, str], given: Mapping[str, Any]) -> str:
+    """What a network has beside decoder layers of plain attention, in words, the rarest first; empty if it has nothing else.
 
     Args:
         choices: the value of each choice.
-        given: the names of the values that are given.
+        given: the values that are given.
     """
+    if choices.get("tower", "none") != "none":
+        return "an encoder of images or of sound in front"
+    if float(given.get("number_of_stacks") or 1) > 1 or float(given.get("cross_attention_layers") or 0) > 0:
+        return "an encoder and a decoder"
     kind = choices.get("linear_attention_kind", "none")
     return kind.replace("_", " ") if kind != "none" else "indexed keys" if "indexer_heads" in given else ""
 

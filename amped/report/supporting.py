@@ -16,6 +16,7 @@ STYLES = {LAW: "yellow", FAR: "", NEAR: "green", MEASURED: "bold green"}
 def support_screen(title: str, support: Support) -> Iterator[Part]:
     """The screen of `amped support`: parts that are not modeled, the evidence for each aspect, and unused settings."""
     yield title, "bold"
+    yield from ((notice, "yellow") for notice in support.notices)
     if support.not_modeled:
         yield f"NOT MODELED ({len(support.not_modeled)}): the estimate leaves it out", "bold red"
         yield from ((f"  {line}", "red") for line in support.not_modeled)

@@ -70,6 +70,7 @@ class Support:
         near: validated runs on the same generation of accelerators.
         runs: validated runs on all accelerators.
         same: the ids of runs with the same network, accelerators and mapping.
+        notices: rows whose figures are preliminary, with their dates.
     """
 
     not_modeled: tuple[str, ...]
@@ -78,6 +79,7 @@ class Support:
     near: int
     runs: int
     same: tuple[str, ...]
+    notices: tuple[str, ...] = ()
 
 
 def support(e: Estimation, not_modeled: Sequence[str] = (), ignored: Sequence[str] = ()) -> Support:
@@ -96,6 +98,7 @@ def support(e: Estimation, not_modeled: Sequence[str] = (), ignored: Sequence[st
     unread = [f"{name} is given, and nothing here uses it" for name in e.unread]
     return Support(
         not_modeled=tuple(not_modeled), aspects=tuple(aspects), ignored=(*unread, *ignored), near=len(near_runs), runs=len(runs), same=same_runs,
+        notices=tuple(e.scenario.sources.preliminary),
     )  # fmt: skip
 
 

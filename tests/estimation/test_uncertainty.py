@@ -95,6 +95,19 @@ def test_each_source_counts_once_however_many_runs_it_has():
     assert error_band(HERE, known).error_fraction == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [("Qwen3-VL 8B", "an encoder of images or of sound in front"), ("T5 3B", "an encoder and a decoder")],
+)
+def test_a_network_with_an_encoder_says_that_no_run_has_one_and_has_a_wider_band(model: str, told: str) -> None:
+    bands = {
+        name: estimate("minimal", model=name, system="DGX H100", number_of_accelerators=8).error_band
+        for name in (model, "Llama 3 8B")
+    }
+    assert f"no network like this one ({told})" in bands[model].beyond
+    assert bands[model].error_fraction > bands["Llama 3 8B"].error_fraction
+
+
 def test_repeats_of_a_configuration_count_once():
     repeats = [replace(each, group="the same") for each in runs([0.1] * 30)]
     assert error_band(HERE, [*repeats, *runs([0.3] * 18, software="eager")]).alike == "chip, dense"

@@ -38,6 +38,7 @@ ASKED = {
     "recommend": ("recommend", "--system", "Coming", "--deadline", "2000 days"),
     "tune": ("tune", "--system", "Coming", "--gpus", "8", "--method", "lora"),
     "why": ("why", "--system", "Coming", "--gpus", "8"),
+    "support": ("support", "--system", "Coming", "--gpus", "8"),
     "whatif": ("whatif", "--system", "Coming", "--gpus", "8", "--set", "dropout=0.1"),
 }
 
