@@ -29,6 +29,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SOURCE_DATE_EPOCH", DAY_OF_TESTS)
+    os.environ["XDG_CONFIG_HOME"] = str(
+        Path(__file__).parent / "no such folder"
+    )  # tables of who runs the tests stay out
+    for name in ("AMPED_LOOKUP_TABLES", "AMPED_CLOUD"):
+        os.environ.pop(name, None)
     config.pluginmanager.register(Selection(config))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from amped.base.errors import ConfigError, Problem
+from amped.base.plug_ins import CLOUD_VARIABLE, cloud_of_environment
 from amped.base.units import parse
 from amped.configuring.sources import Given, LookedUp, Sources
 from amped.configuring.values import Value
@@ -30,14 +31,20 @@ def priced(sources: Sources, tables: Tables, config: Mapping[str, str], asked: M
     Raises:
         ConfigError: for a price and a provider, or a provider, region or term that no list has.
     """
+    origin, standing = sources.origins.get(PRICE), cloud_of_environment()
     named = {name: text for name, text in _named(config, asked).items() if name in OF_PRICE}
-    origin = sources.origins.get(PRICE)
+    if standing and CLOUD not in named and not isinstance(origin, Given):
+        named |= {CLOUD: standing}
+        sources.notices.append(f"{CLOUD_VARIABLE} names whose prices are taken: {standing}")
     if named and CLOUD not in named:
         raise ConfigError(
             [Problem(f"{' and '.join(named)} is of a provider, and none is named", CLOUD, "give --cloud")]
         )
     if CLOUD in named and _replaces(sources, asked):
-        _take_of_provider(sources, tables, named)
+        try:
+            _take_of_provider(sources, tables, named)
+        except ConfigError as error:
+            raise error if named[CLOUD] != standing else ConfigError(error.problems, file=CLOUD_VARIABLE) from None
     elif isinstance(origin, Given) and isinstance(origin.value, float):
         sources.price = _without_list(GIVEN, origin.value)
     elif isinstance(origin, LookedUp) and isinstance(origin.value, float):

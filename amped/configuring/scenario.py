@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
+from functools import cache
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
@@ -14,6 +16,7 @@ from amped.base.aliases import aliases
 from amped.base.errors import ConfigError, FileError, Problem, quoted
 from amped.base.files import is_file, read_text
 from amped.base.numbers import settable
+from amped.base.plug_ins import FORMULAS, entry_points_of
 from amped.base.record import dataclass
 from amped.configuring.config import Config, read_config
 from amped.configuring.dualpipe import FOLDED, folded
@@ -79,7 +82,7 @@ def read_scenario(
     Raises:
         AmpedError: with all problems.
     """
-    quantities = catalogue((formula_module(formulas),) if formulas is not None else ())
+    quantities = catalogue((*standing_formulas(), *((formula_module(formulas),) if formulas is not None else ())))
     if not isinstance(config, Config):
         config = read_config(config, quantities, all_at_once=True)
     overrides = folded(overrides or {}, {n: e.value for n, e in config.entries.items() if e.kind == "value"})
@@ -156,6 +159,25 @@ def formula_module(source: ModuleType | str | Path) -> ModuleType:
     if name not in sys.modules:
         sys.modules[name] = _with_formulas(module, str(source))
     return module
+
+
+@cache
+def standing_formulas() -> tuple[ModuleType, ...]:
+    """The modules of formulas of other packages, whose entry points name them.
+
+    Raises:
+        FileError: for a module that cannot be imported or has no formula.
+    """
+    return tuple(_imported(name, module) for name, module in entry_points_of(FORMULAS))
+
+
+def _imported(name: str, module: str) -> ModuleType:
+    """The module of an entry point."""
+    try:
+        return _with_formulas(importlib.import_module(module), module)
+    except ImportError as error:
+        what = f"the entry point {quoted(name)} of {FORMULAS} cannot be imported: {error}"
+        raise FileError(what, "mend or uninstall the package that has it") from None
 
 
 def python_file(path: Path, holds: str) -> tuple[str, ModuleType]:

@@ -14,7 +14,7 @@ from amped.base.errors import ConfigError
 from amped.base.files import write_atomically
 from amped.base.units import parse
 from amped.configuring.config import Config, read_config
-from amped.configuring.scenario import ConfigSource, Scenario, formula_module
+from amped.configuring.scenario import ConfigSource, Scenario, formula_module, standing_formulas
 from amped.drafting.asking import Asking
 from amped.drafting.recommendation import Limits
 from amped.drafting.tuning import USUAL, tuned
@@ -66,7 +66,7 @@ def load_config(config: str | Path | Mapping[str, Any], formulas: Formulas = Non
         >>> amped.load_config("default").label
         'default'
     """
-    extra = (formula_module(formulas),) if formulas is not None else ()
+    extra = (*standing_formulas(), *((formula_module(formulas),) if formulas is not None else ()))
     return read_config(config, catalogue(extra))
 
 

@@ -10,6 +10,8 @@ from typing import Any
 from amped.base.aliases import aliases
 from amped.base.errors import FileError, Problem, TableError, quoted
 from amped.base.files import is_file, is_folder, read_json, shipped_folder, shipped_json
+from amped.base.plug_ins import TABLES as GROUP
+from amped.base.plug_ins import TABLES_VARIABLE, entry_points_of, folder_of, folders_of_environment, users_folder
 from amped.tables.table_schema import columns, row_problems
 
 ACCELERATORS = "accelerator_specifications"
@@ -99,16 +101,36 @@ def table_paths(lookup_tables: LookupTables) -> tuple[Path, ...]:
     return tuple(Path(path) for path in paths if str(path))
 
 
+def standing_folders() -> tuple[tuple[Path, str], ...]:
+    """The folders with tables that apply without being named, the lowest first, each with whose it is, in words.
+
+    Those of other packages come first, then the user's own folder, then those that the environment names.
+
+    Raises:
+        FileError: for an entry point without a package, or a folder in the environment that is not there.
+    """
+    of_packages = [(folder_of(module, name, GROUP), f"package {name}") for name, module in entry_points_of(GROUP)]
+    own = [(users_folder(), "your own folder")] if _has_tables(users_folder()) else []
+    named = folders_of_environment()
+    if missing := [folder for folder in named if not folder.exists()]:
+        raise FileError("no such folder of lookup tables", f"{TABLES_VARIABLE} names it", str(missing[0]))
+    return (*of_packages, *own, *((folder, TABLES_VARIABLE) for folder in named))
+
+
+def _has_tables(folder: Path) -> bool:
+    """Whether a folder has a table."""
+    return folder.is_dir() and any((*folder.glob("*.json"), *(is_file(folder / name) for name in (PRICES, GRIDS))))
+
+
 def user_folders(lookup_tables: LookupTables = None) -> tuple[Path, ...]:
-    """The folders over the shipped tables, the lowest first: `./lookup_tables/` if it has tables, then the user's own tables."""
-    given = table_paths(lookup_tables)
-    named_folders = {path.resolve() for path in (shipped_folder("lookup_tables"), *given)}
-    is_default = (
-        HERE.is_dir()
-        and HERE.resolve() not in named_folders
-        and any((*HERE.glob("*.json"), *map(is_file, (HERE / PRICES, HERE / GRIDS))))
-    )
-    return (HERE, *given) if is_default else given
+    """The folders over the shipped tables, the lowest first.
+
+    These are the standing ones, then `./lookup_tables/` if it has tables, then the user's own tables.
+    """
+    given, standing = table_paths(lookup_tables), tuple(folder for folder, _ in standing_folders())
+    named_folders = {path.resolve() for path in (shipped_folder("lookup_tables"), *standing, *given)}
+    is_default = _has_tables(HERE) and HERE.resolve() not in named_folders
+    return (*standing, HERE, *given) if is_default else (*standing, *given)
 
 
 def table_files(folder: Path) -> list[Path]:

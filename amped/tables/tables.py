@@ -30,6 +30,7 @@ from amped.tables.table_files import (
     Rows,
     read_tables,
     shipped,
+    standing_folders,
     table_files,
     user_folders,
 )
@@ -238,9 +239,14 @@ def _aliases(rows: Rows) -> dict[str, str]:
 
 
 def user_tables(lookup_tables: LookupTables = None) -> Tables:
-    """The shipped tables with the user's tables over them: first `./lookup_tables/`, then `lookup_tables`."""
+    """The shipped tables with the user's tables over them: the standing ones, `./lookup_tables/`, then `lookup_tables`.
+
+    Its notices say which tables stand there without being named.
+    """
     folders = user_folders(lookup_tables)
-    return Tables(folders) if folders else _shipped_tables()
+    tables = Tables(folders) if folders else _shipped_tables()
+    tables.notices += [f"tables of {whose} apply: {folder}" for folder, whose in standing_folders()]
+    return tables
 
 
 @cache

@@ -1,0 +1,1 @@
+"""Acme's accelerators, models and formulas for amped."""

@@ -1,0 +1,1 @@
+"""Lookup tables: amped reads the .json files of this folder."""
