@@ -59,6 +59,16 @@ def missing(shown, printed):
     return next((line for line in plain(shown) if line not in ("...", "") and line not in rest), None)
 
 
+@pytest.mark.thorough
+def test_each_word_has_two_sentences_and_a_command_that_runs():
+    entries = re.findall(r"^- (\*\*.+?)(?=^- |^## |\Z)", (DOCS / "words.md").read_text("utf-8"), re.M | re.S)
+    assert len(entries) >= 35
+    for entry in entries:
+        meaning, command = re.fullmatch(r"(.+?) `amped ([^`]+)`", " ".join(entry.split())).groups()
+        assert len(re.findall(r"[.;](?= |$)", meaning)) in (2, 3), meaning
+        assert run(shlex.split(command))[0] == 0, command
+
+
 # `amped explain` says the line of each formula, which moves with every change above it.
 LINE_OF_CODE = re.compile(r"\.py:\d+")
 
