@@ -16,7 +16,7 @@ DRAWN = tuple(int(n) for n in np.random.default_rng(7).lognormal(6.2, 0.9, 2000)
 RUN = {
     "model": "Llama 3.1 8B", "accelerator": "H100 SXM", "context": CONTEXT, "number_of_accelerators": 1, "flash_attention": True,
     "data_parallel_degree": 1, "tensor_parallel_degree": 1, "pipeline_parallel_degree": 1, "microbatch_size": 1, "batch_size": 1,
-    "activation_recomputation": "none",
+    "activation_recomputation": "none", "optimizer_offload": 0,
 }  # fmt: skip
 
 

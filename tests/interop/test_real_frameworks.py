@@ -180,7 +180,7 @@ class TestTransformers:
                 continue
             given = json.loads(json.dumps(config.to_dict(), default=str))
             verdicts[verdict_of_config(given, kind, parameters)] += 1
-        assert verdicts["bounded"] >= 70
+        assert verdicts["bounded"] + verdicts["exact"] >= 90, verdicts
         assert verdicts["refused"] <= 20
 
     @staticmethod
