@@ -32,6 +32,7 @@ def why(
     measured_mfu: str | None = None,
     log: Path | None = None,
     trace: list[Path] | None = None,
+    snapshot: Path | None = None,
     as_json: bool = False,
 ) -> None:
     """Say what a step waits for, and which single changes make it faster.
@@ -40,7 +41,8 @@ def why(
     are left out. `amped explore` changes several parameters at once. Where recipes of the software are known, what they
     switch on follows step by step. With a measured step: what would have to be different, the least surprising first.
     A log gives it, and where Megatron-LM printed its arguments and no config is named, the configuration. Traces give its
-    parts, too: each beside that of the estimate, and what would close the largest gaps.
+    parts, too: each beside that of the estimate, and what would close the largest gaps. A memory snapshot of PyTorch
+    says how much each device held at most, beside the estimate, what held it, and how much was reserved in vain.
 
     Example: amped why --model "Llama 3 70B" --system "DGX A100" --gpus 64
 
@@ -50,6 +52,7 @@ def why(
         --measured-mfu SHARE: Its MFU instead: 35%.
         --log FILE: The log of your run instead.
         --trace FILE: Its trace instead; repeatable.
+        --snapshot FILE: A memory snapshot of it, in addition.
     """
     from amped.estimation.estimation import estimated
     from amped.library.answers import reasons_of
@@ -60,11 +63,14 @@ def why(
     _check_one(measured, measured_mfu, log, trace or None)
     step = _measured(measured, measured_mfu, run, estimate["model_flops_utilization"] * estimate["step_time"])
     found = reasons_of(asked, estimate, step)
+    runs = [*([] if run is None else [run]), *([] if snapshot is None else [_memory(snapshot, estimate)])]
     if as_json:
-        options.show_json(found.to_dict() | ({} if run is None else {**run.data}))
+        options.show_json(
+            {name: value for each in (found.to_dict(), *(run.data for run in runs)) for name, value in each.items()}
+        )
         return
-    if run is not None:
-        options.show(run.report)
+    for each in runs:
+        options.show(each.report)
     options.show(found.screen(top))
 
 
@@ -109,6 +115,19 @@ def _traces(files: Sequence[Path], e: Estimation) -> Run:
     found = gaps(steps, e)
     data = {"traces": [asdict(step) for step in steps], "gaps": [asdict(gap) for gap in found]}
     return Run(sum(step.step_time for step in steps) / len(steps), data, traced(steps, found))
+
+
+def _memory(file: Path, e: Estimation) -> Run:
+    """The memory of a snapshot beside that of the estimate; it says nothing of the time."""
+    from amped.interop.snapshots import read_snapshot
+    from amped.report.snapshot import snapshot_screen
+
+    devices = read_snapshot(file)
+    return Run(
+        0.0,
+        {"snapshot": [asdict(device) for device in devices]},
+        snapshot_screen(devices, e["memory_per_accelerator_bytes"]),
+    )
 
 
 def _check_one(*measures: object) -> None:
