@@ -9,6 +9,7 @@ runs its command first, and after the extras are installed `--left-out` runs the
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,9 +30,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SOURCE_DATE_EPOCH", DAY_OF_TESTS)
-    os.environ["XDG_CONFIG_HOME"] = str(
-        Path(__file__).parent / "no such folder"
-    )  # tables of who runs the tests stay out
+    # The tables of who runs the tests stay out; browsers keep their settings there.
+    os.environ["XDG_CONFIG_HOME"] = str(Path(tempfile.gettempdir()) / "settings of tests")
     for name in ("AMPED_LOOKUP_TABLES", "AMPED_CLOUD"):
         os.environ.pop(name, None)
     config.pluginmanager.register(Selection(config))
