@@ -185,7 +185,7 @@ def plan(catalogue: Catalogue, targets: Iterable[str], sources: Sources, optiona
     try:
         return _planned(catalogue, tuple(targets), frozenset(sources.given), selected, tuple(optional))
     except ResolveError as error:
-        raise ResolveError([*error.problems, *_left_empty(sources)]) from error
+        raise ResolveError([*_left_empty(sources), *error.problems]) from error  # the cause first
 
 
 def _left_empty(sources: Sources) -> Iterator[Problem]:
