@@ -86,7 +86,7 @@ EXPERTS, STAGES = "number_of_experts", "pipeline_parallel_degree"
 SPACE = "quick"
 NOT_TRIED = (
     f"placement (by its order), overlap, schedule, virtual stages but {', '.join(f'{n:g}' for n in TRIED)}, context degree with "
-    f"less than {LEAST_TOKENS:,} tokens each, offload, precisions; {SHARED}; micro-batch above 4"
+    f"less than {LEAST_TOKENS:,} tokens each, offload where something fits without, precisions; {SHARED}; micro-batch above 4"
 )
 SYSTEM_ROW, ACCELERATOR_ROW = "system", "accelerator"
 # How large a run is.
