@@ -21,7 +21,7 @@ def ways(*methods: str, epochs: float = 1.0, **more: object) -> dict[str, Way]:
 
 @pytest.mark.thorough
 def test_what_fits_comes_first_and_what_does_not_says_what_would() -> None:
-    found = ways("full", "lora", "qlora")
+    found = ways("full", "lora", "qlora", optimizer_offload=0)
     assert [way.fits for way in found.values()] == [True, True, False]
     assert found["full"].remedy == "fits on 4 of these accelerators"
     more = Asking(None, ONE_CARD | {"number_of_accelerators": 4}).completed({**found["full"].settings})
@@ -29,8 +29,15 @@ def test_what_fits_comes_first_and_what_does_not_says_what_would() -> None:
 
 
 @pytest.mark.thorough
+def test_full_training_fits_one_card_with_its_states_on_the_host() -> None:
+    full = ways("full")["full"]
+    assert full.fits
+    assert full.estimate["optimizer_offload"] == 1
+
+
+@pytest.mark.thorough
 def test_all_ways_train_on_the_same_tokens_in_the_same_batches() -> None:
-    found = ways(*METHODS)
+    found = ways(*METHODS, optimizer_offload=0)
     assert len({(way.estimate["batch_size"], way.estimate["tokens_to_train"]) for way in found.values()}) == 1
     memory = {name: way.estimate["memory_per_accelerator_bytes"] for name, way in found.items()}
     assert memory["qlora"] < memory["lora"] < memory["full"]

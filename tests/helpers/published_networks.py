@@ -64,9 +64,11 @@ def small(config: Config) -> Config:
         for key in ("layer_types", "mlp_layer_types", "activation_sparsity_pattern")
         if key in config
     }
-    if "per_layer_config" in config:  # the last layer has no window, and wider heads
-        kinds = ["sliding_attention"] * 3 + ["full_attention"]
-        cut |= {"layer_types": kinds, "per_layer_config": {"3": {"head_dim": 32}}}
+    if "per_layer_config" in config:  # the last layer has no window, and wider heads; as does one whose keys it reads
+        others = ["sliding_attention", "full_attention" if config.get("num_kv_shared_layers") else "sliding_attention"]
+        kinds = [*others, "sliding_attention", "full_attention"]
+        wider = {str(place): {"head_dim": 32} for place, kind in enumerate(kinds) if kind == "full_attention"}
+        cut |= {"layer_types": kinds, "per_layer_config": wider}
     if isinstance(config.get("intermediate_size"), list):
         cut["intermediate_size"] = 256
     if "hybrid_override_pattern" in config:
